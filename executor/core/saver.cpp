@@ -156,8 +156,12 @@ void Saver::serve() {
     const std::byte *next = copied.data();
     Status status = write(*pending, [&](const SavedTensor &tensor, const TakePiece &take) {
       uint64_t bytes = byteCount(tensor.info);
-      for (uint64_t done = 0; done < bytes; done += kPieceBytes)
+      const transport::Abort &abort = job.worldOfRanks().abort();
+      for (uint64_t done = 0; done < bytes; done += kPieceBytes) {
+        if (job.seats().processes > 1 && abort.isRaised()) // Nobody will commit it.
+          return abort.status();
         MAESTRO_TRY(take({next + done, std::min<uint64_t>(kPieceBytes, bytes - done)}));
+      }
       next += bytes;
       return Status();
     });

@@ -1,6 +1,6 @@
 #include "executor/metrics/event_file.h"
 
-#include "base/system_failure.h"
+#include "executor/metrics/write_whole.h"
 
 #include <array>
 #include <bit>
@@ -121,15 +121,7 @@ Status EventFile::endEvent() {
   appendNumber(block, masked(std::string_view(block).substr(0, sizeof(uint64_t))));
   block += event;
   appendNumber(block, masked(event));
-  for (std::string_view rest = block; !rest.empty();) {
-    ssize_t written = ::write(fd, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return systemFailure("write", path, errno);
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
-  return Status();
+  return writeWhole(fd, block, path);
 }
 
 Status EventFile::append(const StepRecord &record) {

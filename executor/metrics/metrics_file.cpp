@@ -2,6 +2,7 @@
 
 #include "base/system_failure.h"
 #include "executor/metrics/line.h"
+#include "executor/metrics/write_whole.h"
 
 #include <cerrno>
 #include <charconv>
@@ -125,16 +126,7 @@ Result<std::unique_ptr<MetricsFile>> MetricsFile::open(const std::string &path, 
 Status MetricsFile::append(const StepRecord &record) {
   line->clear();
   formatLine(record, *line);
-  std::string_view rest = (*line << "\n").text();
-  while (!rest.empty()) {
-    ssize_t written = ::write(fd, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return systemFailure("write", path, errno);
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
+  return writeWhole(fd, (*line << "\n").text(), path);
 }
 
 std::string formatMetrics(const StepRecord &record) {
