@@ -14,6 +14,28 @@ PreparedKernel prepareBinary(const Call &call);
 PreparedKernel prepareWhere(const Call &call);
 PreparedKernel prepareCast(const Call &call); ///< cast, copy, add_into
 
+// norm.cpp
+PreparedKernel prepareNorm(const Call &call);
+PreparedKernel prepareNormGrad(const Call &call); ///< adds natively
+
+// softmax.cpp
+PreparedKernel prepareSoftmax(const Call &call); ///< and its gradient
+
+// loss.cpp
+PreparedKernel prepareCrossEntropy(const Call &call);
+PreparedKernel prepareCrossEntropyGrad(const Call &call);
+PreparedKernel prepareKlDivergence(const Call &call);
+PreparedKernel prepareKlDivergenceGrad(const Call &call);
+
+// update.cpp
+PreparedKernel prepareAdam(const Call &call);
+PreparedKernel prepareSgd(const Call &call);
+PreparedKernel prepareSumSquares(const Call &call); ///< adds natively
+
+// position.cpp
+PreparedKernel prepareRope(const Call &call);
+PreparedKernel prepareDropout(const Call &call);
+
 /// Runs `inner` (prepared without `accumulate`) with the results that the mask names in scratch memory, then adds them.
 PreparedKernel makeAccumulating(const Call &call, std::unique_ptr<Kernel> inner); // accumulate.cpp
 

@@ -6,11 +6,17 @@
 namespace maestro::kernels::cuda {
 
 std::span<const host::KernelEntry> elementwiseKernels();
+std::span<const host::KernelEntry> lossKernels();
+std::span<const host::KernelEntry> normKernels();
+std::span<const host::KernelEntry> positionKernels();
+std::span<const host::KernelEntry> softmaxKernels();
+std::span<const host::KernelEntry> updateKernels();
 
 namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
-  static const std::span<const KernelEntry> kTables[] = {elementwiseKernels()};
+  static const std::span<const KernelEntry> kTables[] = {elementwiseKernels(), lossKernels(),    normKernels(),
+                                                         positionKernels(),    softmaxKernels(), updateKernels()};
   return kTables;
 }
 
