@@ -1,31 +1,24 @@
-// Every CPU kernel against the reference kernel of the same name, over shapes and element types.
+// Every kernel of a library against the reference kernel of the same name, over shapes and element types. Which
+// library: subject.h.
 //
 // Tolerances are relative to the largest element of the expected result: 2e-6 for f32 (a few units in
 // the last place after a sum), 1.2e-2 for bf16 (three bits of 2⁻⁸). Each case also runs with 1 and 2
-// threads, which must agree bitwise, and with `accumulate` where the catalogue allows it.
+// threads (kernels of a GPU: in both orders of a block's threads), which must agree bitwise, and with `accumulate`
+// where the catalogue allows it.
 #include "test/kernels/harness.h"
+#include "test/kernels/subject.h"
 
-#include "kernels/cpu/library.h"
-
-#include <cstdlib>
 #include <cstring>
 
 namespace maestro::kernels::test {
 namespace {
 
-/// MAESTRO_TEST_LOOPS=avx2 asks for the loops of older processors.
-const Library &cpu() {
-  const char *wanted = std::getenv("MAESTRO_TEST_LOOPS");
-  static auto library =
-      wanted && std::string(wanted) == "avx2" ? cpu::createLibrary(cpu::avx2Loops()) : createCpuLibrary();
-  return *library;
-}
 const Library &reference() {
   static auto library = createReferenceLibrary();
   return *library;
 }
 
-enum class Expect { Own, Either }; ///< Own: the CPU library must not have fallen back.
+enum class Expect { Own, Either }; ///< Own: the library must not have fallen back.
 
 struct Case {
   std::string kernel;
@@ -56,11 +49,11 @@ void check(const Case &c) {
   std::vector<Tensor> expected = c.outputs, one = c.outputs, two = c.outputs;
   CallResult oracle = call(reference(), c.kernel, c.attributes, c.inputs, expected);
   ASSERT_TRUE(oracle.supported && oracle.status.isOk()) << oracle.status.message();
-  CallResult serial = call(cpu(), c.kernel, c.attributes, c.inputs, one, 1);
-  CallResult parallel = call(cpu(), c.kernel, c.attributes, c.inputs, two, 2);
+  CallResult serial = call(subject(), c.kernel, c.attributes, c.inputs, one, 1);
+  CallResult parallel = call(subject(), c.kernel, c.attributes, c.inputs, two, 2);
   ASSERT_TRUE(serial.status.isOk() && parallel.status.isOk()) << serial.status.message();
   if (c.expect == Expect::Own) {
-    EXPECT_NE(serial.implementation, oracle.implementation) << "the CPU library fell back";
+    EXPECT_NE(serial.implementation, oracle.implementation) << "the library fell back";
   }
   bool primitive = c.kernel.starts_with("conv") || (c.kernel == "matmul" && !isOwnProduct(c));
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -120,7 +113,7 @@ double worstUlp(const char *kernel, double low, double high) {
   for (int64_t i = 0; i < kCount; ++i)
     wide.set(i, x.at(i));
   std::vector<Tensor> fast{Tensor(DType::F32, {kCount})}, slow{exact};
-  EXPECT_TRUE(call(cpu(), kernel, {}, {x}, fast).status.isOk());
+  EXPECT_TRUE(call(subject(), kernel, {}, {x}, fast).status.isOk());
   EXPECT_TRUE(call(reference(), kernel, {}, {wide}, slow).status.isOk());
   double worst = 0;
   for (int64_t i = 0; i < kCount; ++i) {
@@ -149,7 +142,7 @@ TEST(Elementwise, SpecialValues) {
     DType out = std::string(kernel) == "isnan" ? DType::Bool : DType::F32;
     std::vector<Tensor> expected{Tensor(out, {8})}, fast{Tensor(out, {8})};
     EXPECT_TRUE(call(reference(), kernel, {}, {x}, expected).status.isOk());
-    EXPECT_TRUE(call(cpu(), kernel, {}, {x}, fast).status.isOk());
+    EXPECT_TRUE(call(subject(), kernel, {}, {x}, fast).status.isOk());
     EXPECT_TRUE(close(fast[0], expected[0], 1e-6, 1e-37));
   }
 }
@@ -210,7 +203,7 @@ TEST(Elementwise, IntegersAndBooleans) {
 
 TEST(Elementwise, ResultsOverAnOperand) {
   Random random(4);
-  auto library = createCpuLibrary();
+  const Library *library = &subject();
   for (const char *name : {"and", "or", "xor", "add"}) {
     bool counts = std::string(name) == "add";
     Tensor a = counts ? random.integers(DType::I64, {300, 101}, -50, 50) : random.booleans({300, 101}), b = a;
@@ -323,7 +316,7 @@ TEST(Gather, RowsAndTheirGradient) {
 
 TEST(Gather, IndexOutOfRangeIsReported) {
   Tensor data(DType::F32, {5, 2}), indices = Tensor::of(DType::I64, {3}, {1, -5, 5});
-  for (const Library *library : {&cpu(), &reference()}) {
+  for (const Library *library : {&subject(), &reference()}) {
     std::vector<Tensor> out{Tensor(DType::F32, {3, 2})};
     CallResult result = call(*library, "gather", {ints("axis", {0})}, {data, indices}, out);
     EXPECT_EQ(result.status.code(), StatusCode::InvalidInput);
@@ -362,7 +355,7 @@ TEST(Select, ElementsOfRowsAndBack) {
                         random);
   }
   Tensor data(DType::F32, {2, 5}), wrong = Tensor::of(DType::I64, {2, 1}, {1, 5});
-  for (const Library *library : {&cpu(), &reference()}) {
+  for (const Library *library : {&subject(), &reference()}) {
     std::vector<Tensor> out{Tensor(DType::F32, {2, 1})};
     EXPECT_EQ(call(*library, "gather_elements", {ints("axis", {1})}, {data, wrong}, out).status.message(),
               "gather_elements: index 5 at position 1 is outside [-5, 5)");
@@ -389,7 +382,7 @@ TEST(Masked, FeaturesInOrderAndTheirGradient) {
       for (int64_t wrong : {rows - 1, rows + 1}) {
         Tensor other = random.floats(dtype, {wrong, kWidth});
         std::vector<Tensor> out{x};
-        std::string own(call(cpu(), "masked_scatter", {}, {x, mask, other}, out).status.message());
+        std::string own(call(subject(), "masked_scatter", {}, {x, mask, other}, out).status.message());
         EXPECT_EQ(own, call(reference(), "masked_scatter", {}, {x, mask, other}, out).status.message());
         EXPECT_NE(own, "");
       }
@@ -475,8 +468,8 @@ TEST(Matmul, RowsOfSmallOnesAreTheirOwn) {
   std::vector<Tensor> whole{Tensor(DType::F32, {23, 70})}, first{Tensor(DType::F32, {5, 70})};
   Tensor part(DType::F32, {5, 500});
   std::memcpy(part.data(), a.data(), 5 * 500 * sizeof(float));
-  ASSERT_TRUE(call(cpu(), "matmul", {flag("transpose_b")}, {a, b, Tensor()}, whole, 1).status.isOk());
-  ASSERT_TRUE(call(cpu(), "matmul", {flag("transpose_b")}, {part, b, Tensor()}, first, 1).status.isOk());
+  ASSERT_TRUE(call(subject(), "matmul", {flag("transpose_b")}, {a, b, Tensor()}, whole, 1).status.isOk());
+  ASSERT_TRUE(call(subject(), "matmul", {flag("transpose_b")}, {part, b, Tensor()}, first, 1).status.isOk());
   EXPECT_EQ(std::memcmp(whole[0].data(), first[0].data(), 5 * 70 * sizeof(float)), 0);
 }
 
@@ -645,11 +638,13 @@ void expectCausal(DType dtype, const Tensor &mask, Random &random) {
   std::vector<Attribute> attributes{number("scale", 0.2), flag("sequence_major")}, causal = attributes;
   causal.push_back(flag("causal"));
   std::vector<Tensor> spelt{q, lse}, named{q, lse}, dSpelt{q, q, q}, dNamed{q, q, q};
-  ASSERT_TRUE(call(cpu(), "attention", attributes, {q, k, v, mask}, spelt).status.isOk());
-  ASSERT_TRUE(call(cpu(), "attention", causal, {q, k, v, Tensor()}, named).status.isOk());
+  ASSERT_TRUE(call(subject(), "attention", attributes, {q, k, v, mask}, spelt).status.isOk());
+  ASSERT_TRUE(call(subject(), "attention", causal, {q, k, v, Tensor()}, named).status.isOk());
   EXPECT_TRUE(close(spelt[0], named[0], 0, 0) && close(spelt[1], named[1], 0, 0));
-  ASSERT_TRUE(call(cpu(), "attention_grad", attributes, {v, q, k, v, spelt[0], spelt[1], mask}, dSpelt).status.isOk());
-  ASSERT_TRUE(call(cpu(), "attention_grad", causal, {v, q, k, v, named[0], named[1], Tensor()}, dNamed).status.isOk());
+  ASSERT_TRUE(
+      call(subject(), "attention_grad", attributes, {v, q, k, v, spelt[0], spelt[1], mask}, dSpelt).status.isOk());
+  ASSERT_TRUE(
+      call(subject(), "attention_grad", causal, {v, q, k, v, named[0], named[1], Tensor()}, dNamed).status.isOk());
   for (size_t i = 0; i < 3; ++i)
     EXPECT_TRUE(close(dSpelt[i], dNamed[i], 0, 0)) << i;
 }
@@ -692,7 +687,7 @@ TEST(Attention, NothingAttendedGivesZero) {
   mask.set(0, 1); // Query 0 attends key 0; queries 1 and 2 attend nothing.
   Tensor lse(DType::F32, {1, 1, 3});
   std::vector<Tensor> out{q, lse};
-  ASSERT_TRUE(call(cpu(), "attention", {number("scale", 1)}, {q, q, q, mask}, out).status.isOk());
+  ASSERT_TRUE(call(subject(), "attention", {number("scale", 1)}, {q, q, q, mask}, out).status.isOk());
   for (int64_t i = 0; i < 16; ++i) {
     EXPECT_NEAR(out[0].at(i), q.at(i), 1e-6);
     EXPECT_EQ(out[0].at(16 + i), 0);

@@ -1,0 +1,2 @@
+// Everything that nvcc compiles, in one file: the fatbin is one module.
+#include "kernels/cuda/elementwise.cu"
