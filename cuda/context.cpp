@@ -31,8 +31,7 @@ Result<std::unique_ptr<Context>> Context::open(int ordinal) {
   char name[128] = "";
   MAESTRO_CUDA_TRY(driver, cuDeviceGet, &device, ordinal);
   MAESTRO_CUDA_TRY(driver, cuDeviceGetName, name, sizeof name, device);
-  std::unique_ptr<Context> opened(
-      new Context(driver, device, "GPU " + std::to_string(ordinal) + " (" + name + ")"));
+  std::unique_ptr<Context> opened(new Context(driver, device, "GPU " + std::to_string(ordinal) + " (" + name + ")"));
   CUresult result = driver.cuDevicePrimaryCtxRetain(&opened->context, device);
   if (result == CUDA_SUCCESS)
     return opened;

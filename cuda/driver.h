@@ -27,6 +27,7 @@
   X(cuStreamCreate)                                                                                                    \
   X(cuStreamDestroy)                                                                                                   \
   X(cuStreamSynchronize)                                                                                               \
+  X(cuStreamQuery)                                                                                                     \
   X(cuStreamWaitEvent)                                                                                                 \
   X(cuStreamWaitValue64)                                                                                               \
   X(cuStreamWriteValue64)                                                                                              \
@@ -35,6 +36,7 @@
   X(cuEventRecord)                                                                                                     \
   X(cuEventQuery)                                                                                                      \
   X(cuEventSynchronize)                                                                                                \
+  X(cuEventElapsedTime)                                                                                                \
   X(cuMemGetAllocationGranularity)                                                                                     \
   X(cuMemAddressReserve)                                                                                               \
   X(cuMemAddressFree)                                                                                                  \
@@ -77,8 +79,8 @@ struct Driver {
 /// "12.4" for 12040.
 std::string versionText(int version);
 
-/// The driver's library, loaded once for the process; it is not initialised, so the process may still fork. Unavailable,
-/// with library, version wanted and found, and the remedy.
+/// The driver's library, loaded once for the process; it is not initialised, so the process may still fork.
+/// Unavailable, with library, version wanted and found, and the remedy.
 Result<const Driver *> loadDriver();
 
 } // namespace maestro::cuda

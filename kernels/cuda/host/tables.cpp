@@ -6,11 +6,12 @@
 namespace maestro::kernels::cuda {
 
 std::span<const host::KernelEntry> elementwiseKernels();
+std::span<const host::KernelEntry> queueKernels();
 
 namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
-  static const std::span<const KernelEntry> kTables[] = {elementwiseKernels()};
+  static const std::span<const KernelEntry> kTables[] = {elementwiseKernels(), queueKernels()};
   return kTables;
 }
 
