@@ -7,6 +7,7 @@
 #include "kernels/cuda/norm.cu"
 #include "kernels/cuda/position.cu"
 #include "kernels/cuda/product.cu"
+#include "kernels/cuda/queue.cu"
 #include "kernels/cuda/reduce.cu"
 #include "kernels/cuda/scatter.cu"
 #include "kernels/cuda/select.cu"

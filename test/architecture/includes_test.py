@@ -14,11 +14,12 @@ COMPILER = {"llvm", "mlir", "llvm-c", "mlir-c", "onnx", "google"}  # never in th
 
 MAY_INCLUDE = {
     "base": set(),
+    "cuda": {"base"},
     "plan": {"base"},
-    "kernels": {"base"},
-    "transport": {"base"},
+    "kernels": {"base", "cuda"},
+    "transport": {"base", "cuda"},
     "wavefront": {"base"},  # Pure: plain data in, schedule out; the simulator runs what the executor runs.
-    "executor": {"base", "plan", "kernels", "transport", "wavefront"},
+    "executor": {"base", "cuda", "plan", "kernels", "transport", "wavefront"},
     "cost_models": {"base", "plan", "wavefront"},
     "ir": {"base"},
     "passes": {"base", "ir", "cost_models"},
@@ -26,6 +27,7 @@ MAY_INCLUDE = {
 }
 MAY_USE = {
     "base": set(),
+    "cuda": {"cuda.h", "cublasLt.h"},
     "plan": {"flatbuffers", "fmt"},
     "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda", "fmt"},
     "transport": {"infiniband", "rdma", "openssl", "fmt"},

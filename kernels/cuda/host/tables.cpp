@@ -13,6 +13,7 @@ std::span<const host::KernelEntry> movementKernels();
 std::span<const host::KernelEntry> normKernels();
 std::span<const host::KernelEntry> positionKernels();
 std::span<const host::KernelEntry> productKernels();
+std::span<const host::KernelEntry> queueKernels();
 std::span<const host::KernelEntry> reduceKernels();
 std::span<const host::KernelEntry> scatterKernels();
 std::span<const host::KernelEntry> selectKernels();
@@ -22,10 +23,7 @@ std::span<const host::KernelEntry> updateKernels();
 namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
-  static const std::span<const KernelEntry> kTables[] = {
-      attentionKernels(), elementwiseKernels(), gatherKernels(),  lossKernels(),   movementKernels(),
-      normKernels(),      positionKernels(),    productKernels(), reduceKernels(), scatterKernels(),
-      selectKernels(),    softmaxKernels(),     updateKernels()};
+  static const std::span<const KernelEntry> kTables[] = {attentionKernels(), elementwiseKernels(), gatherKernels(), lossKernels(), movementKernels(), normKernels(), positionKernels(), productKernels(), queueKernels(), reduceKernels(), scatterKernels(), selectKernels(), softmaxKernels(), updateKernels()};
   return kTables;
 }
 

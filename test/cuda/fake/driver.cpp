@@ -1,0 +1,241 @@
+// The driver's functions: what concerns devices, contexts, memory and how they are found. launch.cpp has streams' work.
+#include "cuda/driver.h"
+
+#include "test/cuda/fake/fake.h"
+#include "test/cuda/fake/memory.h"
+#include "test/cuda/fake/objects.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace maestro::cuda::fake {
+namespace {
+
+uint64_t fromEnvironment(const char *name, uint64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+thread_local CUcontext current = nullptr;
+
+} // namespace
+
+const Settings &Settings::get() {
+  static const Settings settings = {fromEnvironment("MAESTRO_FAKE_CUDA_SEED", 1),
+                                    fromEnvironment("MAESTRO_FAKE_CUDA_DELAY_US", 200),
+                                    fromEnvironment("MAESTRO_FAKE_CUDA_DEVICES", 2),
+                                    fromEnvironment("MAESTRO_FAKE_CUDA_MEMORY", uint64_t{8} << 30),
+                                    fromEnvironment("MAESTRO_FAKE_CUDA_VERSION", 13000),
+                                    std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr};
+  return settings;
+}
+
+void complain(const std::string &text) {
+  std::fprintf(stderr, "fake CUDA driver: %s\n", text.c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+Objects &Objects::get() {
+  static auto *objects = new Objects();
+  return *objects;
+}
+
+void Objects::requireContext(const char *who) {
+  if (!current)
+    complain(std::string(who) + " on a thread that has no current context");
+}
+
+} // namespace maestro::cuda::fake
+
+using namespace maestro::cuda::fake;
+
+namespace {
+
+struct Contexts {
+  int uses[64] = {};
+} contexts;
+
+CUcontext contextOf(CUdevice device) { return reinterpret_cast<CUcontext>(&contexts.uses[device]); }
+bool exists(CUdevice device) { return device >= 0 && static_cast<uint64_t>(device) < Settings::get().devices; }
+
+struct NamedError {
+  CUresult result;
+  const char *name, *text;
+};
+constexpr NamedError kErrors[] = {
+    {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
+    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part or all of the requested memory range is already mapped"},
+};
+const NamedError *find(CUresult result) {
+  for (const NamedError &error : kErrors)
+    if (error.result == result)
+      return &error;
+  return nullptr;
+}
+
+/// At exit, when whoever used the driver has given back all that it took.
+__attribute__((destructor)) void checkLeftovers() {
+  std::string text = Memory::get().leftovers();
+  for (int uses : contexts.uses)
+    if (uses > 0)
+      text += (text.empty() ? "" : ", ") + std::string("a retained context");
+  if (std::string objects = Objects::get().leftovers(); !objects.empty())
+    text += (text.empty() ? "" : ", ") + objects;
+  if (!text.empty())
+    complain("left at the end: " + text);
+}
+
+} // namespace
+
+// ---- what it is
+
+CUresult cuInit(unsigned) { return Settings::get().devices > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE; }
+CUresult cuDriverGetVersion(int *version) {
+  *version = static_cast<int>(Settings::get().version);
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult result, const char **name) {
+  const NamedError *error = find(result);
+  *name = error ? error->name : nullptr;
+  return error ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGetErrorString(CUresult result, const char **text) {
+  const NamedError *error = find(result);
+  *text = error ? error->text : nullptr;
+  return error ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGetProcAddress(const char *name, void **address, int version, cuuint64_t, CUdriverProcAddressQueryResult *) {
+  *address = nullptr;
+#define MAESTRO_CUDA_FIND(function)                                                                                    \
+  if (std::strcmp(name, #function) == 0)                                                                               \
+    *address = reinterpret_cast<void *>(&::function);
+  MAESTRO_CUDA_DRIVER_FUNCTIONS(MAESTRO_CUDA_FIND)
+#undef MAESTRO_CUDA_FIND
+  return *address && static_cast<uint64_t>(version) <= Settings::get().version ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// ---- devices and contexts
+
+CUresult cuDeviceGetCount(int *count) {
+  *count = static_cast<int>(Settings::get().devices);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  *device = ordinal;
+  return exists(ordinal) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDeviceGetName(char *name, int bytes, CUdevice) {
+  std::snprintf(name, static_cast<size_t>(bytes), "fake");
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    *value = 9;
+    break;
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+    *value = 4;
+    break;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+    *value = 227 << 10;
+    break;
+  case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+    *value = 1;
+    break;
+  default:
+    *value = 0;
+  }
+  return exists(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
+  *bytes = Settings::get().memory;
+  return exists(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  if (!exists(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (Settings::get().inUse)
+    return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  std::lock_guard lock(Objects::get().mutex);
+  ++contexts.uses[device];
+  *context = contextOf(device);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  std::lock_guard lock(Objects::get().mutex);
+  if (!exists(device) || contexts.uses[device] == 0)
+    complain("cuDevicePrimaryCtxRelease of a context that was not retained");
+  --contexts.uses[device];
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+
+// ---- memory
+
+CUresult cuMemGetInfo(size_t *free, size_t *total) {
+  Objects::requireContext("cuMemGetInfo");
+  *free = Memory::get().freeBytes();
+  *total = Settings::get().memory;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *, CUmemAllocationGranularity_flags) {
+  *bytes = Memory::kGranule;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  Objects::requireContext("cuMemAddressReserve");
+  return Memory::get().reserve(address, bytes);
+}
+CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) { return Memory::get().unreserve(address, bytes); }
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties,
+                     unsigned long long) {
+  Objects::requireContext("cuMemCreate");
+  if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      !exists(properties->location.id))
+    return CUDA_ERROR_INVALID_VALUE;
+  return Memory::get().create(handle, bytes);
+}
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { return Memory::get().release(handle); }
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long) {
+  return offset == 0 ? Memory::get().map(address, bytes, handle) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) { return Memory::get().unmap(address, bytes); }
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *, size_t count) {
+  return count > 0 ? Memory::get().allow(address, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
+  Objects::requireContext("cuMemHostAlloc");
+  return Memory::get().allocateHost(pointer, bytes);
+}
+CUresult cuMemFreeHost(void *pointer) {
+  Objects::requireContext("cuMemFreeHost");
+  return Memory::get().freeHost(pointer);
+}
+CUresult cuMemHostRegister(void *pointer, size_t bytes, unsigned) {
+  Objects::requireContext("cuMemHostRegister");
+  return Memory::get().registerHost(pointer, bytes);
+}
+CUresult cuMemHostUnregister(void *pointer) {
+  Objects::requireContext("cuMemHostUnregister");
+  return Memory::get().unregisterHost(pointer);
+}
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *pointer, unsigned) {
+  *address = reinterpret_cast<CUdeviceptr>(pointer);
+  Memory::get().kindOf("cuMemHostGetDevicePointer", *address, 1);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,224 @@
+#include "test/cuda/fake/memory.h"
+
+#include "test/cuda/fake/fake.h"
+
+#include <cstring>
+#include <sys/mman.h>
+
+namespace maestro::cuda::fake {
+namespace {
+
+constexpr unsigned char kRubbish = 0xcd; ///< As f32, −4e8: it shows.
+
+uintptr_t asNumber(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+void *asPointer(uintptr_t address) { return reinterpret_cast<void *>(address); }
+
+} // namespace
+
+Memory &Memory::get() {
+  static auto *memory = new Memory(); // Outlives every thread.
+  return *memory;
+}
+
+CUresult Memory::reserve(CUdeviceptr *address, size_t bytes) {
+  if (bytes == 0 || bytes % kGranule != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  void *room = ::mmap(nullptr, bytes + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  uintptr_t start = (asNumber(room) + kGranule - 1) / kGranule * kGranule;
+  if (start > asNumber(room))
+    ::munmap(room, start - asNumber(room));
+  if (size_t behind = asNumber(room) + kGranule - start; behind > 0)
+    ::munmap(asPointer(start + bytes), behind);
+  std::lock_guard lock(mutex);
+  reserved[start] = bytes;
+  *address = start;
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::unreserve(CUdeviceptr address, size_t bytes) {
+  std::lock_guard lock(mutex);
+  auto found = reserved.find(address);
+  if (found == reserved.end() || found->second != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto inside = ranges.lower_bound(address);
+  if (inside != ranges.end() && inside->first < address + bytes)
+    complain("cuMemAddressFree: memory is still mapped there");
+  ::munmap(asPointer(address), bytes);
+  reserved.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::create(CUmemGenericAllocationHandle *handle, size_t bytes) {
+  if (bytes == 0 || bytes % kGranule != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(mutex);
+  if (usedBytes + bytes > Settings::get().memory)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  usedBytes += bytes;
+  physical[ *handle = ++lastHandle] = {bytes, 1};
+  return CUDA_SUCCESS;
+}
+
+void Memory::drop(CUmemGenericAllocationHandle handle) {
+  auto found = physical.find(handle);
+  if (--found->second.uses > 0)
+    return;
+  usedBytes -= found->second.bytes;
+  physical.erase(found);
+}
+
+CUresult Memory::release(CUmemGenericAllocationHandle handle) {
+  std::lock_guard lock(mutex);
+  if (!physical.count(handle))
+    return CUDA_ERROR_INVALID_VALUE;
+  drop(handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle) {
+  std::lock_guard lock(mutex);
+  auto room = reserved.upper_bound(address);
+  auto source = physical.find(handle);
+  if (room == reserved.begin() || source == physical.end() || source->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  --room;
+  auto next = ranges.lower_bound(address);
+  if (address % kGranule != 0 || address + bytes > room->first + room->second ||
+      (next != ranges.end() && next->first < address + bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  ::mmap(asPointer(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+         0);
+  std::memset(asPointer(address), kRubbish, bytes);
+  ::mprotect(asPointer(address), bytes, PROT_NONE);
+  ++source->second.uses;
+  ranges[address] = {bytes, Kind::Device, handle, false};
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::unmap(CUdeviceptr address, size_t bytes) {
+  std::lock_guard lock(mutex);
+  for (size_t at = 0; at < bytes;) {
+    auto found = ranges.find(address + at);
+    if (found == ranges.end() || found->second.kind != Kind::Device || found->second.bytes > bytes - at)
+      return CUDA_ERROR_INVALID_VALUE;
+    at += found->second.bytes;
+    drop(found->second.handle);
+    ranges.erase(found);
+  }
+  ::mmap(asPointer(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::allow(CUdeviceptr address, size_t bytes) {
+  std::lock_guard lock(mutex);
+  auto found = ranges.find(address);
+  if (found == ranges.end() || found->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  found->second.isAllowed = true;
+  if (working > 0)
+    ::mprotect(asPointer(address), bytes, PROT_READ | PROT_WRITE);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::allocateHost(void **pointer, size_t bytes) {
+  if (bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pointer = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (*pointer == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  std::lock_guard lock(mutex);
+  ranges[asNumber(*pointer)] = {bytes, Kind::Pinned};
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::freeHost(void *pointer) {
+  std::lock_guard lock(mutex);
+  auto found = ranges.find(asNumber(pointer));
+  if (found == ranges.end() || found->second.kind != Kind::Pinned)
+    complain("cuMemFreeHost of memory that cuMemHostAlloc did not give, or twice");
+  ::munmap(pointer, found->second.bytes);
+  ranges.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::registerHost(void *pointer, size_t bytes) {
+  std::lock_guard lock(mutex);
+  uintptr_t start = asNumber(pointer);
+  auto next = ranges.lower_bound(start);
+  if (next != ranges.end() && next->first < start + bytes)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (next != ranges.begin() && std::prev(next)->first + std::prev(next)->second.bytes > start)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  ranges[start] = {bytes, Kind::Registered};
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::unregisterHost(void *pointer) {
+  std::lock_guard lock(mutex);
+  auto found = ranges.find(asNumber(pointer));
+  if (found == ranges.end() || found->second.kind != Kind::Registered)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  ranges.erase(found);
+  return CUDA_SUCCESS;
+}
+
+uint64_t Memory::freeBytes() {
+  std::lock_guard lock(mutex);
+  return Settings::get().memory - usedBytes;
+}
+
+Memory::Kind Memory::kindOf(const std::string &who, uintptr_t address, size_t bytes) {
+  std::lock_guard lock(mutex);
+  auto found = ranges.upper_bound(address);
+  if (found == ranges.begin() || (--found, found->first + found->second.bytes <= address))
+    complain(who + ": host memory that is neither pinned nor registered, or memory that is no longer there");
+  Kind kind = found->second.kind;
+  for (uintptr_t end = address + bytes; found->first + found->second.bytes < end;) {
+    uintptr_t next = found->first + found->second.bytes;
+    if (++found == ranges.end() || found->first != next || found->second.kind != kind)
+      complain(who + ": goes beyond the end of its memory");
+  }
+  if (!found->second.isAllowed)
+    complain(who + ": memory to which cuMemSetAccess gave no access");
+  return kind;
+}
+
+std::string Memory::leftovers() {
+  std::lock_guard lock(mutex);
+  std::string text;
+  auto add = [&](size_t count, const char *what) {
+    if (count > 0)
+      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+  };
+  size_t kinds[3] = {};
+  for (const auto &[address, range] : ranges)
+    ++kinds[static_cast<size_t>(range.kind)];
+  add(kinds[0], "mappings");
+  add(kinds[1], "blocks of pinned memory");
+  add(kinds[2], "registered ranges");
+  add(reserved.size(), "reserved addresses");
+  add(physical.size(), "allocations");
+  return text;
+}
+
+void Memory::open() {
+  std::lock_guard lock(mutex);
+  if (working++ == 0)
+    setAccess(true);
+}
+
+void Memory::close() {
+  std::lock_guard lock(mutex);
+  if (--working == 0)
+    setAccess(false);
+}
+
+void Memory::setAccess(bool allowed) {
+  for (const auto &[address, range] : ranges)
+    if (range.kind == Kind::Device && range.isAllowed)
+      ::mprotect(asPointer(address), range.bytes, allowed ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+} // namespace maestro::cuda::fake

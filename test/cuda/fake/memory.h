@@ -1,0 +1,68 @@
+// The memory that the fake driver knows: reserved addresses, what is mapped there, pinned and registered host memory.
+//
+// Device memory can be read and written between open() and close() alone.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace maestro::cuda::fake {
+
+class Memory {
+public:
+  static constexpr size_t kGranule = 2 << 20;
+  enum class Kind : uint8_t { Device, Pinned, Registered };
+
+  static Memory &get();
+
+  CUresult reserve(CUdeviceptr *address, size_t bytes);
+  CUresult unreserve(CUdeviceptr address, size_t bytes);
+  CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes);
+  CUresult release(CUmemGenericAllocationHandle handle);
+  CUresult map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle);
+  CUresult unmap(CUdeviceptr address, size_t bytes);
+  CUresult allow(CUdeviceptr address, size_t bytes);
+
+  CUresult allocateHost(void **pointer, size_t bytes);
+  CUresult freeHost(void *pointer);
+  CUresult registerHost(void *pointer, size_t bytes);
+  CUresult unregisterHost(void *pointer);
+
+  uint64_t freeBytes();
+  /// What the bytes are; complains, in the caller's name, where they are not wholly the driver's.
+  Kind kindOf(const std::string &who, uintptr_t address, size_t bytes);
+  /// What there still is, in words; empty: nothing.
+  std::string leftovers();
+
+  void open();
+  void close();
+
+private:
+  struct Range {
+    size_t bytes;
+    Kind kind;
+    CUmemGenericAllocationHandle handle = 0;
+    bool isAllowed = true;
+  };
+  struct Physical {
+    size_t bytes;
+    int uses; ///< The creator's, and mappings.
+  };
+  void setAccess(bool allowed);
+  void drop(CUmemGenericAllocationHandle handle);
+
+  std::mutex mutex;
+  std::map<uintptr_t, Range> ranges;
+  std::map<uintptr_t, size_t> reserved;
+  std::map<CUmemGenericAllocationHandle, Physical> physical;
+  CUmemGenericAllocationHandle lastHandle = 0;
+  uint64_t usedBytes = 0;
+  int working = 0; ///< Threads between open() and close().
+};
+
+} // namespace maestro::cuda::fake

@@ -1,0 +1,94 @@
+#include "test/cuda/fake/stream.h"
+
+#include "base/philox.h"
+#include "test/cuda/fake/fake.h"
+#include "test/cuda/fake/memory.h"
+
+#include <chrono>
+
+using namespace maestro;
+using namespace maestro::cuda::fake;
+
+namespace {
+
+std::mutex recordingMutex;
+std::condition_variable recorded;
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace
+
+void maestro::cuda::fake::awaitRecording(const CUevent_st::Recording &recording) {
+  std::unique_lock lock(recordingMutex);
+  recorded.wait(lock, [&] { return recording.timeNs.load() != 0; });
+}
+
+CUstream_st::CUstream_st(uint64_t number) : number(number), thread([this] { serve(); }) {}
+
+CUstream_st::~CUstream_st() {
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void CUstream_st::push(Touches touches, std::function<void()> work) {
+  {
+    std::lock_guard lock(mutex);
+    items.push_back({touches, std::move(work)});
+  }
+  changed.notify_all();
+}
+
+void CUstream_st::awaitIdle() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return items.empty() && !busy; });
+}
+
+void CUstream_st::record(CUevent_st &event) {
+  event.last = std::make_shared<CUevent_st::Recording>();
+  push(Touches::Nothing, [recording = event.last] {
+    std::lock_guard lock(recordingMutex);
+    recording->timeNs.store(nowNs());
+    recorded.notify_all();
+  });
+}
+
+void CUstream_st::await(const CUevent_st &event) {
+  if (event.last)
+    push(Touches::Nothing, [recording = event.last] { awaitRecording(*recording); });
+}
+
+void CUstream_st::serve() {
+  const Settings &settings = Settings::get();
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return !items.empty() || stopping; });
+    if (items.empty())
+      return;
+    Item item = std::move(items.front());
+    items.pop_front();
+    busy = true;
+    lock.unlock();
+    if (item.touches == Touches::Memory) {
+      auto bits = philox4x32({static_cast<uint32_t>(count++), static_cast<uint32_t>(number), 0, 0},
+                             {static_cast<uint32_t>(settings.seed), static_cast<uint32_t>(settings.seed >> 32)});
+      if (settings.delayUs > 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(bits[0] % settings.delayUs));
+      Memory::get().open();
+      item.work();
+      Memory::get().close();
+    } else {
+      item.work();
+    }
+    lock.lock();
+    busy = false;
+    if (items.empty())
+      changed.notify_all();
+  }
+}
