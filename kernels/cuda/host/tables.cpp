@@ -23,7 +23,10 @@ std::span<const host::KernelEntry> updateKernels();
 namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
-  static const std::span<const KernelEntry> kTables[] = {attentionKernels(), elementwiseKernels(), gatherKernels(), lossKernels(), movementKernels(), normKernels(), positionKernels(), productKernels(), queueKernels(), reduceKernels(), scatterKernels(), selectKernels(), softmaxKernels(), updateKernels()};
+  static const std::span<const KernelEntry> kTables[] = {
+      attentionKernels(), elementwiseKernels(), gatherKernels(),  lossKernels(),  movementKernels(),
+      normKernels(),      positionKernels(),    productKernels(), queueKernels(), reduceKernels(),
+      scatterKernels(),   selectKernels(),      softmaxKernels(), updateKernels()};
   return kTables;
 }
 
