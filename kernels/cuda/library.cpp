@@ -130,13 +130,19 @@ constexpr Entry kEntries[] = {
 
 class CudaLibrary : public Library {
 public:
-  explicit CudaLibrary(const Functions &functions) : functions(functions) {}
+  CudaLibrary(const Functions &functions, std::unique_ptr<Library> products)
+      : functions(functions), products(std::move(products)) {}
 
   PreparedKernel prepare(const CallSpec &spec) const override {
     auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
     if (entry == std::end(kEntries))
       return unsupported();
     MAESTRO_TRY(checkSignature(spec));
+    if (products) {
+      MAESTRO_ASSIGN(std::unique_ptr<Kernel> product, products->prepare(spec));
+      if (product)
+        return PreparedKernel(std::move(product));
+    }
     Call call{spec, functions};
     MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel, entry->prepare(call));
     if (kernel && accumulateMask(spec) != 0 && !entry->adds)
@@ -146,11 +152,14 @@ public:
 
 private:
   const Functions &functions;
+  std::unique_ptr<Library> products; ///< May be null.
 };
 
 } // namespace
 
-std::unique_ptr<Library> createLibrary(const Functions &functions) { return std::make_unique<CudaLibrary>(functions); }
+std::unique_ptr<Library> createLibrary(const Functions &functions, std::unique_ptr<Library> products) {
+  return std::make_unique<CudaLibrary>(functions, std::move(products));
+}
 
 std::span<const std::string_view> coveredKernels() {
   static constexpr auto kNames = [] {

@@ -65,8 +65,9 @@ public:
   virtual Result<std::unique_ptr<Kernel>> prepare(const CallSpec &spec) const = 0;
 };
 
-/// `functions` outlives the library and every kernel that it prepared.
-std::unique_ptr<Library> createLibrary(const Functions &functions);
+/// `functions` outlives the library and every kernel that it prepared. `products` (cublaslt.h) is asked first, where
+/// there is one; without it products are plain loops.
+std::unique_ptr<Library> createLibrary(const Functions &functions, std::unique_ptr<Library> products = nullptr);
 
 /// The names that the library's table has, as the catalogue spells them; for each, some element types may be missing.
 std::span<const std::string_view> coveredKernels();

@@ -34,6 +34,9 @@ private:
 
 class HostLibrary : public kernels::Library {
 public:
+  explicit HostLibrary(std::unique_ptr<cuda::Library> products)
+      : library(createLibrary(functions, std::move(products))) {}
+
   std::string_view name() const override { return "cuda on the host"; }
   Result<std::unique_ptr<kernels::Kernel>> prepare(const CallSpec &spec) const override {
     MAESTRO_ASSIGN(auto kernel, library->prepare(spec));
@@ -45,7 +48,7 @@ public:
 
 private:
   HostFunctions functions;
-  std::unique_ptr<cuda::Library> library = createLibrary(functions);
+  std::unique_ptr<cuda::Library> library;
 };
 
 } // namespace
@@ -62,6 +65,8 @@ Status HostFunctions::launch(CUfunction function, Grid grid, unsigned threads, s
                  params);
 }
 
-std::unique_ptr<kernels::Library> createHostLibrary() { return std::make_unique<HostLibrary>(); }
+std::unique_ptr<kernels::Library> createHostLibrary(std::unique_ptr<cuda::Library> products) {
+  return std::make_unique<HostLibrary>(std::move(products));
+}
 
 } // namespace maestro::kernels::cuda::host

@@ -16,6 +16,7 @@ public:
 };
 
 /// Calls run at once, on the caller's memory; with two threads or more, in reverse order of a block's threads.
-std::unique_ptr<kernels::Library> createHostLibrary();
+/// `products` as createLibrary() takes it.
+std::unique_ptr<kernels::Library> createHostLibrary(std::unique_ptr<cuda::Library> products = nullptr);
 
 } // namespace maestro::kernels::cuda::host

@@ -51,4 +51,7 @@ struct Shape {
 /// places, or some end while others wait: what a GPU would hang at, or leave undefined.
 Status runGrid(const KernelEntry &kernel, Shape grid, unsigned threads, size_t sharedBytes, const void *params);
 
+/// The index of the calling thread among those of the grid that runs, for kernels that are no CUDA source.
+uint64_t threadInGrid();
+
 } // namespace maestro::kernels::cuda::host

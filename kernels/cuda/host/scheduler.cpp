@@ -192,6 +192,8 @@ uint64_t exchange(uint64_t bits, unsigned source) {
   return here.neighbour(source).given[half];
 }
 
+uint64_t threadInGrid() { return uint64_t{blockIndex.x} * blockSize.x + threadIndex.x; }
+
 std::byte *dynamicShared() { return block().dynamic(); }
 
 Status runGrid(const KernelEntry &kernel, Shape grid, unsigned threads, size_t sharedBytes, const void *params) {
