@@ -3,20 +3,11 @@
 #pragma once
 
 #include "kernels/kernel.h"
+#include "kernels/optimizer_scalars.h"
 
 #include <cmath>
 
 namespace maestro::kernels {
-
-/// The f32[8] operand that changes every step.
-enum OptimizerScalar {
-  kLearningRate = 0,
-  kBiasCorrection1 = 1, ///< 1 − β1^t
-  kBiasCorrection2 = 2, ///< 1 − β2^t
-  kGradientScale = 3,   ///< Gradients are multiplied by it (clipping, loss scaling).
-  kStep = 4,            ///< t, counted from 1.
-  kOptimizerScalars = 8,
-};
 
 /// adam and adamw, everything that is the same for all elements worked out.
 struct AdamStep {

@@ -14,6 +14,58 @@ PreparedKernel prepareBinary(const Call &call);
 PreparedKernel prepareWhere(const Call &call);
 PreparedKernel prepareCast(const Call &call); ///< cast, copy, add_into
 
+// norm.cpp
+PreparedKernel prepareNorm(const Call &call);
+PreparedKernel prepareNormGrad(const Call &call); ///< adds natively
+
+// softmax.cpp
+PreparedKernel prepareSoftmax(const Call &call); ///< and its gradient
+
+// loss.cpp
+PreparedKernel prepareCrossEntropy(const Call &call);
+PreparedKernel prepareCrossEntropyGrad(const Call &call);
+PreparedKernel prepareKlDivergence(const Call &call);
+PreparedKernel prepareKlDivergenceGrad(const Call &call);
+
+// update.cpp
+PreparedKernel prepareAdam(const Call &call);
+PreparedKernel prepareSgd(const Call &call);
+PreparedKernel prepareSumSquares(const Call &call); ///< adds natively
+
+// position.cpp
+PreparedKernel prepareRope(const Call &call);
+PreparedKernel prepareDropout(const Call &call);
+
+// movement.cpp
+PreparedKernel prepareFill(const Call &call);
+PreparedKernel prepareIota(const Call &call);
+PreparedKernel prepareDimValues(const Call &call);
+PreparedKernel prepareTranspose(const Call &call);
+PreparedKernel prepareBroadcastTo(const Call &call);
+PreparedKernel prepareConcat(const Call &call);
+PreparedKernel prepareSlice(const Call &call);
+PreparedKernel prepareSliceGrad(const Call &call);
+PreparedKernel preparePad(const Call &call);
+PreparedKernel prepareCumsum(const Call &call);
+
+// gather.cpp
+PreparedKernel prepareGather(const Call &call);
+PreparedKernel prepareGatherGrad(const Call &call); ///< adds natively
+PreparedKernel prepareGatherElements(const Call &call);
+PreparedKernel prepareGatherNd(const Call &call);
+PreparedKernel prepareGatherNdGrad(const Call &call); ///< adds natively
+
+// scatter.cpp
+PreparedKernel prepareScatterElements(const Call &call);
+PreparedKernel prepareScatterNd(const Call &call);
+PreparedKernel prepareMaskedScatter(const Call &call);
+PreparedKernel prepareMaskedScatterGrad(const Call &call);
+
+// reduce.cpp, select.cpp
+PreparedKernel prepareReduce(const Call &call); ///< adds natively
+PreparedKernel prepareTopK(const Call &call);
+PreparedKernel prepareArgExtreme(const Call &call);
+
 /// Runs `inner` (prepared without `accumulate`) with the results that the mask names in scratch memory, then adds them.
 PreparedKernel makeAccumulating(const Call &call, std::unique_ptr<Kernel> inner); // accumulate.cpp
 

@@ -6,12 +6,24 @@
 namespace maestro::kernels::cuda {
 
 std::span<const host::KernelEntry> elementwiseKernels();
+std::span<const host::KernelEntry> gatherKernels();
+std::span<const host::KernelEntry> lossKernels();
+std::span<const host::KernelEntry> movementKernels();
+std::span<const host::KernelEntry> normKernels();
+std::span<const host::KernelEntry> positionKernels();
 std::span<const host::KernelEntry> queueKernels();
+std::span<const host::KernelEntry> reduceKernels();
+std::span<const host::KernelEntry> scatterKernels();
+std::span<const host::KernelEntry> selectKernels();
+std::span<const host::KernelEntry> softmaxKernels();
+std::span<const host::KernelEntry> updateKernels();
 
 namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
-  static const std::span<const KernelEntry> kTables[] = {elementwiseKernels(), queueKernels()};
+  static const std::span<const KernelEntry> kTables[] = {
+      elementwiseKernels(), gatherKernels(), lossKernels(),    movementKernels(), normKernels(),    positionKernels(),
+      queueKernels(),       reduceKernels(), scatterKernels(), selectKernels(),   softmaxKernels(), updateKernels()};
   return kTables;
 }
 
