@@ -95,7 +95,6 @@ Status Job::createWorkers() {
     uint32_t threadCount = plan->ranks()->Get(rank)->threads();
     deviceOptions.threads =
         static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
-    deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
     deviceOptions.rank = rank;
     deviceOptions.onFailure = [this, rank](const Status &status) {
       noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status)
