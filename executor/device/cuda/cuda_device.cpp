@@ -7,6 +7,8 @@
 #include "executor/device/cuda/queue_kernels.h"
 #include "kernels/cuda/module.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -22,13 +24,32 @@ struct Spot {
   Spot operator+(int64_t bytes) const { return {address + static_cast<CUdeviceptr>(bytes), isHost}; }
 };
 
+Status checkGpu(const cuda::Context &context, const CudaDeviceOptions &options) {
+  if (context.name().find(options.model) == std::string::npos)
+    return Status::invalidInput(fmt::format("the plan is for a GPU called '{}', and this is {}; plan again for it "
+                                            "(--set cluster.device=...)",
+                                            options.model, context.name()));
+  if (context.attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) == 0)
+    return Status::unavailable(context.name() + " has no stream memory operations of 64 bits, with which queues wait; "
+                                                "use a GPU of compute capability 7.0 or newer");
+  const cuda::Driver &driver = context.driver();
+  size_t free = 0, total = 0;
+  context.makeCurrent();
+  MAESTRO_CUDA_TRY(driver, cuMemGetInfo, &free, &total);
+  if (options.neededBytes > free)
+    return Status::unavailable(
+        fmt::format("{} has {} bytes free of {}, and the plan needs {} for rank {}; end what else "
+                    "runs there (nvidia-smi shows it), or plan with a smaller micro-batch",
+                    context.name(), free, total, options.neededBytes, options.rank));
+  return Status();
+}
+
 class CudaDevice : public Device {
 public:
   static Result<std::unique_ptr<Device>> create(const CudaDeviceOptions &options) {
-    MAESTRO_ASSIGN(auto context, cuda::Context::open(options.ordinal));
-    if (context->attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) == 0)
-      return Status::unavailable(context->name() + " has no stream memory operations of 64 bits, with which queues "
-                                                   "wait; use a GPU of compute capability 7.0 or newer");
+    MAESTRO_ASSIGN(int count, cuda::Context::count());
+    MAESTRO_ASSIGN(auto context, cuda::Context::open(static_cast<int>(options.device) % count));
+    MAESTRO_TRY(checkGpu(*context, options));
     MAESTRO_ASSIGN(auto shared, RegisteredMemory::create(*context, options.shared));
     MAESTRO_ASSIGN(auto path, kernels::cuda::Module::pathBesideProgram());
     MAESTRO_ASSIGN(auto module, kernels::cuda::Module::load(*context, path));
