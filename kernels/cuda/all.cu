@@ -1,10 +1,12 @@
 // Everything that nvcc compiles, in one file: the fatbin is one module.
+#include "kernels/cuda/attention.cu"
 #include "kernels/cuda/elementwise.cu"
 #include "kernels/cuda/gather.cu"
 #include "kernels/cuda/loss.cu"
 #include "kernels/cuda/movement.cu"
 #include "kernels/cuda/norm.cu"
 #include "kernels/cuda/position.cu"
+#include "kernels/cuda/product.cu"
 #include "kernels/cuda/queue.cu"
 #include "kernels/cuda/reduce.cu"
 #include "kernels/cuda/scatter.cu"

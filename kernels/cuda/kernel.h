@@ -18,7 +18,7 @@ inline constexpr int kBlock = 256;
 #ifdef __CUDACC__
 
 #define MAESTRO_KERNEL(name, Params, ...)                                                                              \
-  extern "C" __global__ void __launch_bounds__(::maestro::kernels::cuda::kBlock)                                       \
+  extern "C" __global__ void __launch_bounds__(::maestro::kernels::cuda::kBlock, 1)                                    \
       name(const __grid_constant__ Params params) {                                                                    \
     __VA_ARGS__(params);                                                                                               \
   }

@@ -55,7 +55,7 @@ PreparedKernel prepareTranspose(const Call &call) {
     from[i] = dense[permutation[i]];
   auto shape = call.out(0).shape();
   Strided<2> map = joinDims<2>(shape, {from, denseStrides(shape)});
-  constexpr int64_t kTile = 32, kMaxBlocks = 0xffff;
+  constexpr int64_t kTile = 32, kMaxBlocks = 0xffff, kMaxBatch = 1024; // Blocks take turns with what is beyond.
   if (!swapsRowsAndColumns(map) || map.dims[map.rank - 1] > kTile * kMaxBlocks ||
       call.in(0).dtype != call.out(0).dtype || product(shape) == 0)
     return prepareMove(call, from);
@@ -63,7 +63,7 @@ PreparedKernel prepareTranspose(const Call &call) {
                          map.dims[map.rank - 2]};
   Grid grid{static_cast<unsigned>((params.columns + kTile - 1) / kTile),
             static_cast<unsigned>((params.rows + kTile - 1) / kTile),
-            static_cast<unsigned>(std::min(params.batch, kMaxBlocks))};
+            static_cast<unsigned>(std::min(params.batch, kMaxBatch))};
   auto sequence = call.sequence();
   MAESTRO_TRY(
       sequence->add(bySize("transpose", call.out(0).dtype), grid, params, [](TransposeParams &p, const Operands &o) {

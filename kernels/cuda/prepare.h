@@ -66,6 +66,20 @@ PreparedKernel prepareReduce(const Call &call); ///< adds natively
 PreparedKernel prepareTopK(const Call &call);
 PreparedKernel prepareArgExtreme(const Call &call);
 
+// attention.cpp
+PreparedKernel prepareAttention(const Call &call);
+PreparedKernel prepareAttentionGrad(const Call &call);
+
+// product.cpp
+PreparedKernel prepareMatmul(const Call &call); ///< adds natively
+PreparedKernel prepareConv(const Call &call);
+PreparedKernel prepareConvGradInput(const Call &call);
+PreparedKernel prepareConvGradWeight(const Call &call);
+PreparedKernel prepareMaxPool(const Call &call);
+PreparedKernel prepareMaxPoolGrad(const Call &call);
+PreparedKernel prepareAvgPool(const Call &call);
+PreparedKernel prepareAvgPoolGrad(const Call &call);
+
 /// Runs `inner` (prepared without `accumulate`) with the results that the mask names in scratch memory, then adds them.
 PreparedKernel makeAccumulating(const Call &call, std::unique_ptr<Kernel> inner); // accumulate.cpp
 

@@ -1,6 +1,8 @@
 // Optimizers against their published formulas, evaluated here in f64 over several steps.
 #include "test/kernels/harness.h"
 
+#include "kernels/cuda/host/functions.h"
+
 namespace maestro::kernels::test {
 namespace {
 
@@ -83,8 +85,8 @@ void expectSteps(const Library &library, const std::string &kernel, const Hyper 
 }
 
 TEST(Optimizer, FollowsTheFormulas) {
-  auto fast = createCpuLibrary(), simple = createReferenceLibrary();
-  for (const Library *library : {fast.get(), simple.get()})
+  auto fast = createCpuLibrary(), simple = createReferenceLibrary(), cuda = cuda::host::createHostLibrary();
+  for (const Library *library : {fast.get(), simple.get(), cuda.get()})
     for (int64_t count : {1, 19, 40000})
       for (bool copy : {false, true}) {
         expectSteps(*library, "adamw", {}, count, copy);

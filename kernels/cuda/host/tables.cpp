@@ -5,12 +5,14 @@
 
 namespace maestro::kernels::cuda {
 
+std::span<const host::KernelEntry> attentionKernels();
 std::span<const host::KernelEntry> elementwiseKernels();
 std::span<const host::KernelEntry> gatherKernels();
 std::span<const host::KernelEntry> lossKernels();
 std::span<const host::KernelEntry> movementKernels();
 std::span<const host::KernelEntry> normKernels();
 std::span<const host::KernelEntry> positionKernels();
+std::span<const host::KernelEntry> productKernels();
 std::span<const host::KernelEntry> queueKernels();
 std::span<const host::KernelEntry> reduceKernels();
 std::span<const host::KernelEntry> scatterKernels();
@@ -22,8 +24,9 @@ namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
   static const std::span<const KernelEntry> kTables[] = {
-      elementwiseKernels(), gatherKernels(), lossKernels(),    movementKernels(), normKernels(),    positionKernels(),
-      queueKernels(),       reduceKernels(), scatterKernels(), selectKernels(),   softmaxKernels(), updateKernels()};
+      attentionKernels(), elementwiseKernels(), gatherKernels(),  lossKernels(),  movementKernels(),
+      normKernels(),      positionKernels(),    productKernels(), queueKernels(), reduceKernels(),
+      scatterKernels(),   selectKernels(),      softmaxKernels(), updateKernels()};
   return kTables;
 }
 
