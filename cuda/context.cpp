@@ -1,28 +1,24 @@
 #include "cuda/context.h"
 
 namespace maestro::cuda {
-namespace {
 
-/// How many GPUs the driver has.
-Result<int> countDevices(const Driver &driver) {
+Result<int> Context::count() {
   constexpr const char *kRemedy = "; see what nvidia-smi and CUDA_VISIBLE_DEVICES say";
+  MAESTRO_ASSIGN(const Driver *driver, loadDriver());
   int count = 0;
-  CUresult result = driver.cuInit(0);
+  CUresult result = driver->cuInit(0);
   if (result == CUDA_SUCCESS)
-    result = driver.cuDeviceGetCount(&count);
+    result = driver->cuDeviceGetCount(&count);
   if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count == 0))
-    return Status::unavailable("the NVIDIA driver (CUDA " + versionText(driver.version) + ") finds no GPU" + kRemedy);
+    return Status::unavailable("the NVIDIA driver (CUDA " + versionText(driver->version) + ") finds no GPU" + kRemedy);
   if (result != CUDA_SUCCESS)
-    return Status::unavailable(std::string(driver.check(result, "cuInit").message()) + kRemedy);
+    return Status::unavailable(std::string(driver->check(result, "cuInit").message()) + kRemedy);
   return count;
 }
 
-} // namespace
-
 Result<std::unique_ptr<Context>> Context::open(int ordinal) {
-  MAESTRO_ASSIGN(const Driver *loaded, loadDriver());
-  const Driver &driver = *loaded;
-  MAESTRO_ASSIGN(int count, countDevices(driver));
+  MAESTRO_ASSIGN(int count, Context::count());
+  const Driver &driver = **loadDriver(); // Which count() has loaded.
   if (ordinal < 0 || ordinal >= count)
     return Status::unavailable("GPU " + std::to_string(ordinal) + " is wanted and this machine has " +
                                std::to_string(count) +

@@ -10,6 +10,8 @@ namespace maestro::cuda {
 
 class Context {
 public:
+  /// How many GPUs this machine has: at least one, or Unavailable. Initialises the driver, as open() does.
+  static Result<int> count();
   /// Initialises the driver, so the process may not fork afterwards. Unavailable where there is no such GPU, or it is
   /// in use by somebody who has it alone.
   static Result<std::unique_ptr<Context>> open(int ordinal);

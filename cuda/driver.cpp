@@ -25,17 +25,19 @@ Result<Driver> load() {
   if (driver.version < Driver::kMinVersion || !getAddress)
     return Status::unavailable(std::string(kLibrary) + " supports CUDA " + versionText(driver.version) + ", and " +
                                versionText(Driver::kMinVersion) + " or newer is needed; " + kRemedy);
-  std::string missing;
-  auto fill = [&](auto &function, const char *name) {
-    void *address = nullptr;
-    if (getAddress(name, &address, Driver::kMinVersion, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) != CUDA_SUCCESS ||
-        !address)
-      missing = missing.empty() ? name : missing;
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+  const struct {
+    const char *name;
+    void **field;
+  } fields[] = {
+#define MAESTRO_CUDA_ENTRY(name) {#name, reinterpret_cast<void **>(&driver.name)},
+      MAESTRO_CUDA_DRIVER_FUNCTIONS(MAESTRO_CUDA_ENTRY)
+#undef MAESTRO_CUDA_ENTRY
   };
-#define MAESTRO_CUDA_FILL(name) fill(driver.name, #name);
-  MAESTRO_CUDA_DRIVER_FUNCTIONS(MAESTRO_CUDA_FILL)
-#undef MAESTRO_CUDA_FILL
+  std::string missing;
+  for (const auto &[name, field] : fields)
+    if (CUresult result = getAddress(name, field, Driver::kMinVersion, CU_GET_PROC_ADDRESS_DEFAULT, nullptr);
+        (result != CUDA_SUCCESS || !*field) && missing.empty())
+      missing = name;
   if (!missing.empty())
     return Status::unavailable(std::string(kLibrary) + ", of CUDA " + versionText(driver.version) + ", lacks " +
                                missing + "; " + kRemedy);

@@ -10,9 +10,11 @@
 
 #include "base/status.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -53,6 +55,8 @@ public:
     return address >= start && address < start + size;
   }
   uint64_t bytes() const { return size; }
+  /// All of it, for whoever has to register it.
+  std::span<std::byte> span() const { return {reinterpret_cast<std::byte *>(base), size}; }
   uint64_t usedBytes() const { return used; }
 
   struct Block {

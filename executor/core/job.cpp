@@ -2,6 +2,7 @@
 
 #include "base/guarded.h"
 #include "executor/core/plan_support.h"
+#include "executor/core/rank_device.h"
 
 #include <fmt/format.h>
 
@@ -84,18 +85,13 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
 }
 
 Status Job::createWorkers() {
-  std::shared_ptr<const kernels::Library> library = options.sleepScale > 0 ? nullptr : kernels::createCpuLibrary();
   hostStates.resize(facts.ranks);
   mailboxes.resize(facts.ranks);
   for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
     workers.emplace_back();
     if (!seating.here().has(rank))
       continue;
-    CpuDeviceOptions deviceOptions;
-    uint32_t threadCount = plan->ranks()->Get(rank)->threads();
-    deviceOptions.threads =
-        static_cast<int>(threadCount ? threadCount : std::max(1u, std::thread::hardware_concurrency()));
-    deviceOptions.name = fmt::format("cpu{}", plan->ranks()->Get(rank)->device());
+    RankDeviceOptions deviceOptions;
     deviceOptions.rank = rank;
     deviceOptions.onFailure = [this, rank](const Status &status) {
       noteFailure(rank, workers[rank] ? workers[rank]->withSamples(status)
@@ -105,11 +101,11 @@ Status Job::createWorkers() {
     deviceOptions.abort = &world->abort();
     if (facts.ranks > 1)
       deviceOptions.onSign = [this, rank](DeviceSign sign) { onDeviceSign(rank, sign); };
-    auto device =
-        options.lateDeviceSeed >= 0
-            ? createLateCpuDevice(library, deviceOptions,
-                                  {static_cast<uint64_t>(options.lateDeviceSeed) + rank, options.lateDeviceDelayUs})
-            : createCpuDevice(library, deviceOptions);
+    deviceOptions.runsKernels = options.sleepScale == 0;
+    deviceOptions.lateSeed = options.lateDeviceSeed;
+    deviceOptions.lateDelayUs = options.lateDeviceDelayUs;
+    deviceOptions.shared = world->sharedMemory();
+    MAESTRO_ASSIGN(auto device, createRankDevice(plan, deviceOptions));
     if (options.traceCapacity > 0)
       device->enableTrace(options.traceCapacity);
     WorkerOptions own;

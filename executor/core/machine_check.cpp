@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/machine_memory.h"
+#include "executor/core/rank_device.h"
 #include "plan/plan_generated.h"
 
 #include <fmt/format.h>
@@ -14,16 +15,6 @@ namespace maestro::executor {
 namespace {
 
 namespace fb = plan::fb;
-
-Status checkKind(const plan::Plan &plan, const std::string &path) {
-  const fb::Machine &machine = *plan->machine();
-  if (machine.device_kind()->string_view() == "cpu")
-    return Status();
-  return Status::invalidInput(
-      fmt::format("{}: the plan is for {} devices of kind '{}' with {} bytes each, this machine has kind "
-                  "'cpu'; plan again for this machine",
-                  path, machine.devices(), machine.device_kind()->string_view(), machine.memory_bytes()));
-}
 
 /// A layout that nothing implements would be trained as if it were not there.
 Status checkLayouts(const plan::Plan &plan, const std::string &path) {
@@ -46,10 +37,10 @@ Status checkLayouts(const plan::Plan &plan, const std::string &path) {
 } // namespace
 
 Status checkMachine(const plan::Plan &plan, const std::string &path) {
-  MAESTRO_TRY(checkKind(plan, path));
+  MAESTRO_ASSIGN(DeviceKind kind, findDeviceKind(plan, path));
   MAESTRO_TRY(checkLayouts(plan, path));
   unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  if (plan->ranks()->size() > cores)
+  if (kind == DeviceKind::Cpu && plan->ranks()->size() > cores)
     logWarning(fmt::format("{} devices share {} cores; times say little about the plan", plan->ranks()->size(), cores));
   return Status();
 }
@@ -62,9 +53,11 @@ bool MachineShare::has(uint32_t rank) const {
   return std::any_of(ranks.begin(), ranks.end(), [&](const transport::RankRange &range) { return range.has(rank); });
 }
 
-/// The ranks' devices are shares of the machine.
+/// CPU devices are shares of the machine; what a GPU has, it says when it is opened.
 uint64_t neededBytes(const plan::Plan &plan, const MachineShare &machine) {
   uint64_t needed = 0;
+  if (plan->machine()->device_kind()->string_view() != "cpu")
+    return needed;
   for (uint32_t rank = 0; rank < plan->ranks()->size(); ++rank)
     needed += machine.has(rank) ? plan->ranks()->Get(rank)->peak_bytes() : 0;
   for (const fb::Station *station : *plan->stations()) // Where ranks say nothing.

@@ -12,7 +12,7 @@
 
 namespace maestro::executor {
 
-/// InvalidInput, naming the plan's file, value and limit, for devices and layouts that are not here. Warns of more
+/// A failure that names the plan's file, value and limit, for devices and layouts that are not here. Warns of more CPU
 /// devices than cores.
 Status checkMachine(const plan::Plan &plan, const std::string &path);
 
@@ -27,7 +27,7 @@ struct MachineShare {
   std::string onItsName() const { return name.empty() ? "" : " on '" + name + "'"; }
 };
 
-/// What the plan says of the machine's ranks.
+/// What the plan says of the machine's ranks, in the machine's own memory.
 uint64_t neededBytes(const plan::Plan &plan, const MachineShare &machine);
 /// InvalidInput where a machine's ranks need more memory than it has.
 Status checkMemory(const plan::Plan &plan, const std::string &path, std::span<const MachineShare> machines);

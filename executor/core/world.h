@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace maestro::executor {
@@ -69,6 +70,8 @@ public:
   }
   const SharedTimes &busyNs() const { return times; }
 
+  /// The mapping that holds all that is here and that others see.
+  std::span<std::byte> sharedMemory() const { return memory->span(); }
   /// Everybody's memory, as this process reaches it.
   const transport::Segments &reach() const { return *segments; }
   /// Where ranks are on several machines: the way to those that are not here. Before ends are made.

@@ -9,35 +9,6 @@
 namespace maestro::executor {
 namespace {
 
-/// A box whose contiguous dims have become one run of bytes.
-struct Runs {
-  uint64_t bytes;
-  uint32_t rank = 0;
-  std::array<uint64_t, Box::kMaxRank> extents{};
-  std::array<int64_t, Box::kMaxRank> sourceStrides{}, destinationStrides{};
-};
-
-Runs mergeDims(const Box &box) {
-  Runs runs{box.elementBytes};
-  uint32_t outer = box.rank;
-  while (outer > 0) {
-    uint32_t dim = outer - 1;
-    auto run = static_cast<int64_t>(runs.bytes);
-    if (box.extents[dim] != 1 && (box.sourceStrides[dim] != run || box.destinationStrides[dim] != run))
-      break;
-    runs.bytes *= box.extents[dim];
-    --outer;
-  }
-  for (uint32_t dim = 0; dim < outer; ++dim) {
-    if (box.extents[dim] == 1)
-      continue;
-    runs.extents[runs.rank] = box.extents[dim];
-    runs.sourceStrides[runs.rank] = box.sourceStrides[dim];
-    runs.destinationStrides[runs.rank++] = box.destinationStrides[dim];
-  }
-  return runs;
-}
-
 bool isEmpty(const Box &box) {
   return box.elementBytes == 0 ||
          std::any_of(box.extents.begin(), box.extents.begin() + box.rank, [](uint64_t extent) { return extent == 0; });
@@ -69,9 +40,10 @@ void copyRow(std::byte *to, const std::byte *from, uint64_t count, int64_t toStr
   }
 }
 
-void copyDims(const Runs &runs, uint32_t dim, std::byte *to, const std::byte *from) {
+void copyDims(const Box &runs, uint32_t dim, std::byte *to, const std::byte *from) {
   if (dim + 1 == runs.rank)
-    return copyRow(to, from, runs.extents[dim], runs.destinationStrides[dim], runs.sourceStrides[dim], runs.bytes);
+    return copyRow(to, from, runs.extents[dim], runs.destinationStrides[dim], runs.sourceStrides[dim],
+                   runs.elementBytes);
   for (uint64_t i = 0; i < runs.extents[dim]; ++i)
     copyDims(runs, dim + 1, to + static_cast<int64_t>(i) * runs.destinationStrides[dim],
              from + static_cast<int64_t>(i) * runs.sourceStrides[dim]);
@@ -101,21 +73,40 @@ Status checkBox(const Box &box, uint64_t bytes) {
   return {};
 }
 
+Box mergeDims(const Box &box) {
+  Box runs = box;
+  runs.rank = 0;
+  if (isEmpty(box)) {
+    runs.elementBytes = 0;
+    return runs;
+  }
+  uint32_t outer = box.rank;
+  while (outer > 0) {
+    uint32_t dim = outer - 1;
+    auto run = static_cast<int64_t>(runs.elementBytes);
+    if (box.extents[dim] != 1 && (box.sourceStrides[dim] != run || box.destinationStrides[dim] != run))
+      break;
+    runs.elementBytes *= box.extents[dim];
+    --outer;
+  }
+  for (uint32_t dim = 0; dim < outer; ++dim) {
+    if (box.extents[dim] == 1)
+      continue;
+    runs.extents[runs.rank] = box.extents[dim];
+    runs.sourceStrides[runs.rank] = box.sourceStrides[dim];
+    runs.destinationStrides[runs.rank++] = box.destinationStrides[dim];
+  }
+  return runs;
+}
+
 uint64_t runsOf(const Box &box) {
-  if (isEmpty(box))
+  Box runs = mergeDims(box);
+  if (runs.elementBytes == 0)
     return 0;
-  Runs runs = mergeDims(box);
   return std::accumulate(runs.extents.begin(), runs.extents.begin() + runs.rank, uint64_t{1}, std::multiplies<>());
 }
 
-RunCursor::RunCursor(const Box &box) : merged(box), hasMore(!isEmpty(box)) {
-  Runs runs = mergeDims(box);
-  merged.elementBytes = runs.bytes;
-  merged.rank = runs.rank;
-  merged.extents = runs.extents;
-  merged.sourceStrides = runs.sourceStrides;
-  merged.destinationStrides = runs.destinationStrides;
-}
+RunCursor::RunCursor(const Box &box) : merged(mergeDims(box)), hasMore(merged.elementBytes > 0) {}
 
 bool RunCursor::next(Run &run) {
   if (!hasMore)
@@ -133,13 +124,13 @@ bool RunCursor::next(Run &run) {
 }
 
 void copyBox(const Box &box, std::byte *to, const std::byte *from) {
-  if (isEmpty(box))
+  Box runs = mergeDims(box);
+  if (runs.elementBytes == 0)
     return;
-  Runs runs = mergeDims(box);
-  to += box.destination;
-  from += box.source;
+  to += runs.destination;
+  from += runs.source;
   if (runs.rank == 0)
-    std::memcpy(to, from, runs.bytes);
+    std::memcpy(to, from, runs.elementBytes);
   else
     copyDims(runs, 0, to, from);
 }

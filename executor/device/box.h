@@ -31,6 +31,8 @@ struct Box {
 Status checkBox(const Box &box, uint64_t bytes);
 /// How many runs of bytes, each contiguous on both sides, a box has.
 uint64_t runsOf(const Box &box);
+/// The same copy in as few dims as can be: each element is a run. Without elements, elementBytes is 0.
+Box mergeDims(const Box &box);
 /// Goes through a box's runs.
 class RunCursor {
 public:

@@ -1,14 +1,13 @@
 // What stands in a CPU device's queue: one type per operation of Device, with addresses as pointers.
 #pragma once
 
-#include "executor/device/device.h"
+#include "executor/device/cpu_program.h"
 
 #include <variant>
 
 namespace maestro::executor {
 
 class CommandQueue;
-struct CpuProgram;
 
 namespace command {
 

@@ -6,6 +6,7 @@
 #include "executor/device/command_queue.h"
 #include "executor/device/cpu_program.h"
 #include "executor/device/device_memory.h"
+#include "executor/device/first_failure.h"
 
 #include <algorithm>
 #include <atomic>
@@ -127,10 +128,9 @@ public:
       tell(DeviceSign::HostResumes);
     }
     if (transport::Word &taken = outgoing[static_cast<size_t>(point.queue)].taken;
-        taken.count() < point.sent && !failed)
+        taken.count() < point.sent && !failure)
       MAESTRO_TRY(transport::awaitWord(taken, point.sent, *options.abort, hostSpin, networkNote(point.sent)));
-    std::lock_guard lock(failureMutex);
-    return failure.isOk() ? Status() : Status(failure.code(), std::string(failure.message()));
+    return failure.status();
   }
   Status drain() override {
     Status status;
@@ -184,7 +184,7 @@ private:
   }
 
   void run(CommandQueue &queue, const Command &command, std::span<std::byte *const> pointers) override {
-    if (failed)
+    if (failure)
       return;
     bool touches = touchesMemory(command);
     if (touches)
@@ -193,13 +193,8 @@ private:
         guarded([&] { return std::visit([&](const auto &each) { return execute(queue, each, pointers); }, command); });
     if (touches)
       memory.hide();
-    if (status.isOk() || failing.exchange(true))
-      return;
-    if (options.onFailure) // Before anybody who waits sees it.
-      options.onFailure(status);
-    std::lock_guard lock(failureMutex);
-    failure = std::move(status);
-    failed = true;
+    if (!status.isOk())
+      failure.set(std::move(status), options.onFailure);
   }
 
   /// The late device's work is late.
@@ -309,9 +304,7 @@ private:
   std::array<Outgoing, kQueues> outgoing; ///< By queue.
   transport::Spin hostSpin;
   std::array<std::unique_ptr<CommandQueue>, kQueues> threads; ///< Only the first works, but for the late device.
-  std::atomic<bool> failing{false}, failed{false};            ///< A command has failed; and `failure` says how.
-  std::mutex failureMutex;
-  Status failure;
+  FirstFailure failure;
 };
 
 } // namespace

@@ -15,13 +15,6 @@ int64_t ownNs() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-std::string describeCall(std::string_view kernel, std::string_view scope) {
-  std::string text(kernel);
-  if (!scope.empty())
-    text.append(" (").append(scope).append(")");
-  return text;
-}
-
 std::byte *resolve(const OperandRef &operand, std::span<std::byte *const> bases) {
   return operand.region == OperandRef::kAbsent ? nullptr : bases[operand.region] + operand.offset;
 }
@@ -44,29 +37,15 @@ Result<std::unique_ptr<CpuProgram>> CpuPrograms::describe(std::span<const CallDe
     operands += call.inputs.size() + call.outputs.size();
   program->calls.reserve(calls.size());
   program->operands.reserve(operands);
-  for (const CallDescription &call : calls) {
-    kernels::CallSpec spec{call.kernel, kernels::Attributes(call.attributes), call.inputTypes, call.outputTypes,
-                           options.threads};
-    auto use = kernels->acquire(*library, spec, call.attributes);
-    if (!use)
-      return std::move(use).takeStatus().withContext(describeCall(call.kernel, call.scope));
-    if (!*use)
-      return Status::internal(describeCall(call.kernel, call.scope) + ": the device has no kernel for these operands");
-    program->calls.push_back({*use, static_cast<uint32_t>(call.inputs.size()),
-                              static_cast<uint32_t>(call.outputs.size()), call.kernel, call.scope});
-    for (const auto *list : {&call.inputs, &call.outputs})
-      program->operands.insert(program->operands.end(), list->begin(), list->end());
-    program->mostOperands = std::max({program->mostOperands, call.inputs.size(), call.outputs.size()});
-  }
+  for (const CallDescription &call : calls)
+    MAESTRO_TRY(program->add(*library, call, options.threads));
   return program;
 }
 
 /// Scratch memory and room for operands.
 Status CpuPrograms::reserve(const CpuProgram &program, const std::function<void()> &awaitIdle) {
   constexpr size_t kUnit = size_t{1} << 16;
-  size_t scratch = 0;
-  for (const CpuProgram::Call &call : program.calls)
-    scratch = std::max(scratch, call.use->second.kernel->scratchBytes());
+  size_t scratch = program.scratchBytes();
   bool growsScratch = scratch > scratchSize, growsOperands = program.mostOperands > inputs.size();
   if (growsScratch || growsOperands)
     awaitIdle();
@@ -93,8 +72,7 @@ Status CpuPrograms::run(const CpuProgram &program, std::span<std::byte *const> b
       options.onSign(DeviceSign::Kernel);
     bool timesOwn = tracing && options.tracesOwnTime;
     int64_t startOwnNs = timesOwn ? ownNs() : 0, startNs = tracing ? transport::nowNs() : 0;
-    Status status =
-        call.use->second.kernel->run({inputs.data(), call.inputs}, {outputs.data(), call.outputs}, memory.scratch());
+    Status status = call.kernel().run({inputs.data(), call.inputs}, {outputs.data(), call.outputs}, memory.scratch());
     if (!status.isOk())
       return std::move(status).withContext(describeCall(call.name, call.scope));
     if (tracing && spans.size() < spans.capacity())

@@ -9,25 +9,7 @@
 
 namespace maestro::executor {
 
-struct CpuProgram : PreparedProgram {
-  struct Call {
-    KernelTable::Use use;
-    uint32_t inputs, outputs; ///< How many of the program's operands.
-    std::string_view name;
-    std::string_view scope;
-  };
-
-  explicit CpuProgram(std::shared_ptr<KernelTable> kernels) : kernels(std::move(kernels)) {}
-  ~CpuProgram() override {
-    for (const Call &call : calls)
-      kernels->release(call.use);
-  }
-
-  std::shared_ptr<KernelTable> kernels;
-  std::vector<Call> calls;
-  std::vector<OperandRef> operands; ///< Call by call: inputs, then outputs.
-  size_t mostOperands = 0;
-};
+using CpuProgram = ProgramOf<kernels::Library, kernels::Kernel>;
 
 /// Threads: the host's prepares, the device's runs.
 class CpuPrograms {
@@ -56,7 +38,7 @@ private:
   Status reserve(const CpuProgram &program, const std::function<void()> &awaitIdle);
 
   std::shared_ptr<const kernels::Library> library;
-  std::shared_ptr<KernelTable> kernels = std::make_shared<KernelTable>();
+  std::shared_ptr<CpuProgram::Table> kernels = std::make_shared<CpuProgram::Table>();
   const CpuDeviceOptions &options;
   DeviceMemory &memory;
   size_t scratchSize = 0;           ///< Of the memory's one block for all programs.

@@ -165,9 +165,7 @@ enum class DeviceSign : uint8_t {
   HostResumes, ///< On the host's thread: it waits for the device, and goes on.
 };
 
-struct CpuDeviceOptions {
-  int threads = 1; ///< Threads of each kernel.
-  std::string name = "cpu0";
+struct DeviceOptions {
   uint32_t rank = 0; ///< For whoever watches.
   /// Called once, on the device's thread, when queued work fails for the first time: whoever waits for what this device
   /// will now never do must learn of it.
@@ -177,6 +175,10 @@ struct CpuDeviceOptions {
   std::function<void(const Span &, bool hasEnded)> onSpan;
   /// Ends every wait for a word; null where the device is alone.
   const transport::Abort *abort = nullptr;
+};
+
+struct CpuDeviceOptions : DeviceOptions {
+  int threads = 1; ///< Threads of each kernel.
   /// Traces also say how long the device's thread ran, which leaves out what other programs on its
   /// processor took.
   bool tracesOwnTime = false;

@@ -18,8 +18,7 @@ void append(std::string &key, std::span<const kernels::TensorType> types) {
 
 } // namespace
 
-Result<KernelTable::Use> KernelTable::acquire(const kernels::Library &library, const kernels::CallSpec &spec,
-                                              std::span<const kernels::Attribute> attributes) {
+void writeKey(std::string &key, const kernels::CallSpec &spec, std::span<const kernels::Attribute> attributes) {
   key.clear();
   append(key, spec.kernel.data(), spec.kernel.size());
   append(key, spec.inputs);
@@ -30,23 +29,13 @@ Result<KernelTable::Use> KernelTable::acquire(const kernels::Library &library, c
     append(key, attribute.floats.data(), attribute.floats.size() * sizeof attribute.floats[0]);
     append(key, attribute.text.data(), attribute.text.size());
   }
-  auto found = entries.find(key);
-  if (found == entries.end()) {
-    auto prepared = library.prepare(spec);
-    if (!prepared || !*prepared)
-      return prepared ? Result<Use>(nullptr) : Result<Use>(std::move(prepared).takeStatus());
-    heldBytes += (*prepared)->ownBytes();
-    found = entries.emplace(key, Entry{std::move(*prepared), 0}).first;
-  }
-  ++found->second.uses;
-  return &*found;
 }
 
-void KernelTable::release(Use use) {
-  if (--use->second.uses > 0)
-    return;
-  heldBytes -= use->second.kernel->ownBytes();
-  entries.erase(entries.find(use->first));
+std::string describeCall(std::string_view kernel, std::string_view scope) {
+  std::string text(kernel);
+  if (!scope.empty())
+    text.append(" (").append(scope).append(")");
+  return text;
 }
 
 } // namespace maestro::executor

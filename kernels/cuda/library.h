@@ -39,6 +39,7 @@ public:
   virtual Status enqueue(const Launch &launch, std::span<const CUdeviceptr> inputs,
                          std::span<const CUdeviceptr> outputs, CUdeviceptr scratch) = 0;
   virtual size_t scratchBytes() const { return 0; }
+  virtual size_t ownBytes() const { return 2048; } ///< About what keeping it takes.
 };
 
 /// What `failure` says, in the words of the other libraries. `kernel`: the name of the call's kernel.

@@ -29,7 +29,7 @@ MAY_USE = {
     "base": set(),
     "cuda": {"cuda.h", "cublasLt.h"},
     "plan": {"flatbuffers", "fmt"},
-    "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda", "fmt"},
+    "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda_bf16.h", "cuda_fp16.h", "sanitizer", "fmt"},
     "transport": {"infiniband", "rdma", "openssl", "fmt"},
     "wavefront": set(),
     "executor": {"nlohmann", "archive.h", "archive_entry.h", "fmt"},

@@ -30,7 +30,9 @@ protected:
   }
 };
 
-TEST_F(DriverDeathTest, OpensAGpu) { EXPECT_EXIT(openAndTell(0), testing::ExitedWithCode(0), "^GPU 0 \\(fake\\)\n$"); }
+TEST_F(DriverDeathTest, OpensAGpu) {
+  EXPECT_EXIT(openAndTell(0), testing::ExitedWithCode(0), "^GPU 0 \\(NVIDIA H100 80GB HBM3 \\(fake\\)\\)\n$");
+}
 
 TEST_F(DriverDeathTest, SaysThatThereIsNoDriver) {
   ::setenv("LD_LIBRARY_PATH", "/nonexistent", 1);
@@ -55,8 +57,9 @@ TEST_F(DriverDeathTest, SaysHowManyGpusThereAre) {
 
 TEST_F(DriverDeathTest, SaysThatTheGpuIsInUse) {
   ::setenv("MAESTRO_FAKE_CUDA_IN_USE", "1", 1);
-  EXPECT_EXIT(openAndTell(1), testing::ExitedWithCode(0),
-              "GPU 1 \\(fake\\): cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE .*; another process has it");
+  EXPECT_EXIT(
+      openAndTell(1), testing::ExitedWithCode(0),
+      "GPU 1 \\(NVIDIA H100.*\\): cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE .*; another process has it");
 }
 
 TEST_F(DriverDeathTest, TheFakeWantsAContext) {

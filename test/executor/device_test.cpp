@@ -1,6 +1,9 @@
 // One suite for every device: order within and between queues, words, errors, regions by launch. The late device runs
-// it too.
+// it too, and so does a GPU's, with whatever driver there is.
 #include "executor/device/device.h"
+#ifdef MAESTRO_CUDA
+#include "executor/device/cuda/cuda_device.h"
+#endif
 
 #include <gtest/gtest.h>
 
@@ -14,23 +17,37 @@ using namespace maestro::executor;
 
 namespace {
 
-using Create = std::unique_ptr<Device> (*)(const transport::Abort *);
+/// With memory that ranks share, or none.
+using Create = std::unique_ptr<Device> (*)(const transport::Abort *, std::span<std::byte> shared);
 
 CpuDeviceOptions optionsWith(const transport::Abort *abort) {
   CpuDeviceOptions options;
   options.abort = abort;
   return options;
 }
-std::unique_ptr<Device> prompt(const transport::Abort *abort) {
+std::unique_ptr<Device> prompt(const transport::Abort *abort, std::span<std::byte>) {
   return createCpuDevice(kernels::createCpuLibrary(), optionsWith(abort));
 }
-std::unique_ptr<Device> late(const transport::Abort *abort) {
+std::unique_ptr<Device> late(const transport::Abort *abort, std::span<std::byte>) {
   return createLateCpuDevice(kernels::createCpuLibrary(), optionsWith(abort), {3});
 }
+#ifdef MAESTRO_CUDA
+std::unique_ptr<Device> cuda(const transport::Abort *abort, std::span<std::byte> shared) {
+  CudaDeviceOptions options;
+  options.abort = abort;
+  options.shared = shared;
+  auto device = createCudaDevice(options);
+  EXPECT_TRUE(device.isOk()) << device.status().message();
+  return device ? std::move(*device) : nullptr;
+}
+#endif
 
 class DeviceSuite : public testing::TestWithParam<Create> {
 protected:
-  void SetUp() override { device = GetParam()(nullptr); }
+  void SetUp() override {
+    device = GetParam()(nullptr, {});
+    ASSERT_TRUE(device);
+  }
 
   Address allocate(uint64_t bytes) {
     auto address = device->allocate(bytes, "test");
@@ -118,7 +135,7 @@ TEST_P(DeviceSuite, WordsOrderDevices) {
   transport::Abort abort = *transport::Abort::create(*memory, 2);
   auto *words = *memory->make<transport::Word>(2, "test");
   auto *shared = *memory->make<uint64_t>(1, "test");
-  std::unique_ptr<Device> devices[] = {GetParam()(&abort), GetParam()(&abort)};
+  std::unique_ptr<Device> devices[] = {GetParam()(&abort, memory->span()), GetParam()(&abort, memory->span())};
   transport::WaitNote note{0, transport::Activity::AwaitingArrivals, "test", 0, transport::LaneKind::Device};
   std::array<uint64_t, 50> found{};
   Address places[] = {*devices[0]->adopt(transport::Target(shared), 8),
@@ -234,6 +251,67 @@ TEST_P(DeviceSuite, CallsThatAreAlikeShareAKernelForAsLongAsAProgramUsesIt) {
   EXPECT_EQ(device->preparedKernels(), 2u);
 }
 
+TEST_P(DeviceSuite, CopiesBoxes) {
+  constexpr uint64_t kBytes = 1 << 16;
+  auto memory = std::move(*transport::SharedMemory::create(1 << 20));
+  auto *others = *memory->make<std::byte>(kBytes, "test");
+  device = GetParam()(nullptr, memory->span());
+  Address own = allocate(kBytes), copied = allocate(kBytes), shared = *device->adopt(transport::Target(others), kBytes);
+  std::vector<std::byte> source(kBytes), found(kBytes);
+  for (uint64_t i = 0; i < kBytes; ++i)
+    source[i] = static_cast<std::byte>(i * 7 + i / 256);
+  device->write(Queue::Compute, own, source.data(), kBytes);
+  Box whole = Box::contiguous(64, 128, 5000);
+  Box rows{0, 256, 768, 1, {20}, {1024}, {2048}};       // Rows that a copy engine takes,
+  Box narrow{12, 4, 4, 2, {30, 9}, {400, 36}, {80, 8}}, // that it does not,
+      columns{2, 6, 2, 3, {3, 5, 7}, {2, 6, 30}, {140, 28, 4}}, reversed{900, 0, 1, 1, {901}, {-1}, {1}},
+      repeated{16, 0, 16, 1, {64}, {0}, {16}}, none{0, 0, 8, 2, {4, 0}, {8, 8}, {8, 8}};
+  for (const Box &box : {whole, rows, narrow, columns, reversed, repeated, none})
+    for (Address to : {copied, shared})
+      for (Address from : {own, shared}) {
+        if (to.block == from.block)
+          continue;
+        device->copy(Queue::Compute, shared, own, kBytes);
+        device->fillZero(Queue::Compute, to, kBytes);
+        device->copy(Queue::Compute, to, from, box);
+        device->read(Queue::Compute, found.data(), to, kBytes);
+        ASSERT_TRUE(device->drain().isOk());
+        std::vector<std::byte> expected(kBytes);
+        copyBox(box, expected.data(), source.data());
+        ASSERT_EQ(found, expected) << box.rank << " dims, " << to.block << " <- " << from.block;
+      }
+  device.reset(); // Before what it has adopted.
+}
+
+TEST_P(DeviceSuite, SharedMemoryIsCopiedWithin) {
+  auto memory = std::move(*transport::SharedMemory::create(1 << 20));
+  auto *numbers = *memory->make<uint32_t>(2000, "test");
+  device = GetParam()(nullptr, memory->span());
+  Address first = *device->adopt(transport::Target(numbers), 4000);
+  Address second = *device->adopt(transport::Target(numbers + 1000), 4000);
+  std::vector<uint32_t> values(1000), found(1000);
+  std::iota(values.begin(), values.end(), 5);
+  device->write(Queue::Send, first, values.data(), 4000);
+  device->copy(Queue::Send, second, first, 4000);
+  device->read(Queue::Send, found.data(), second, 4000);
+  device->fillZero(Queue::Send, second, 4000);
+  ASSERT_TRUE(device->drain().isOk());
+  EXPECT_EQ(found, values);
+  EXPECT_EQ(numbers[1999], 0u);
+  device.reset();
+}
+
+TEST_P(DeviceSuite, TransfersMayBeLarge) {
+  constexpr uint64_t kCount = 3 << 20;
+  Address block = allocate(4 * kCount);
+  std::vector<uint32_t> values(kCount), found(kCount);
+  std::iota(values.begin(), values.end(), 1);
+  device->write(Queue::Copy, block, values.data(), 4 * kCount);
+  device->read(Queue::Copy, found.data(), block, 4 * kCount);
+  ASSERT_TRUE(device->wait(device->record(Queue::Copy)).isOk());
+  EXPECT_EQ(found, values);
+}
+
 TEST_P(DeviceSuite, WaitingForAnOldPointReturns) {
   Address block = allocate(64);
   Point before = device->record(Queue::Compute);
@@ -346,7 +424,7 @@ TEST(LateDevice, EndsABlockWithAFault) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
-        auto device = late(nullptr);
+        auto device = late(nullptr, {});
         Address block = *device->allocate(192, "test");
         device->fillZero(Queue::Compute, block + 192, 1);
         (void)device->drain();
@@ -355,5 +433,8 @@ TEST(LateDevice, EndsABlockWithAFault) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceSuite, testing::Values(&prompt, &late));
+#ifdef MAESTRO_CUDA
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceSuite, testing::Values(&cuda));
+#endif
 
 } // namespace

@@ -136,7 +136,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   return exists(ordinal) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice) {
-  std::snprintf(name, static_cast<size_t>(bytes), "fake");
+  std::snprintf(name, static_cast<size_t>(bytes), "NVIDIA H100 80GB HBM3 (fake)");
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {

@@ -1,0 +1,78 @@
+#include "executor/core/rank_device.h"
+
+#include "plan/plan_generated.h"
+#ifdef MAESTRO_CUDA
+#include "cuda/driver.h"
+#include "executor/device/cuda/cuda_device.h"
+#endif
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <thread>
+
+namespace maestro::executor {
+namespace {
+
+namespace fb = plan::fb;
+
+DeviceKind kindOf(const plan::Plan &plan) {
+  return plan->machine()->device_kind()->string_view() == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda;
+}
+
+Result<std::unique_ptr<Device>> createCpu(const plan::Plan &plan, const RankDeviceOptions &options) {
+  CpuDeviceOptions own;
+  static_cast<DeviceOptions &>(own) = options;
+  uint32_t threads = plan->ranks()->Get(options.rank)->threads();
+  own.threads = static_cast<int>(threads ? threads : std::max(1u, std::thread::hardware_concurrency()));
+  std::shared_ptr<const kernels::Library> library = options.runsKernels ? kernels::createCpuLibrary() : nullptr;
+  if (options.lateSeed < 0)
+    return createCpuDevice(std::move(library), own);
+  return createLateCpuDevice(std::move(library), own,
+                             {static_cast<uint64_t>(options.lateSeed) + options.rank, options.lateDelayUs});
+}
+
+Result<std::unique_ptr<Device>> createCuda(const plan::Plan &plan, const RankDeviceOptions &options) {
+#ifdef MAESTRO_CUDA
+  CudaDeviceOptions own;
+  static_cast<DeviceOptions &>(own) = options;
+  const fb::Rank &rank = *plan->ranks()->Get(options.rank);
+  own.device = rank.device();
+  std::string_view kind = plan->machine()->device_kind()->string_view();
+  own.model = kind.substr(0, kind.find('-'));
+  std::transform(own.model.begin(), own.model.end(), own.model.begin(), [](unsigned char c) { return std::toupper(c); });
+  own.neededBytes = rank.peak_bytes();
+  own.shared = options.shared;
+  own.runsKernels = options.runsKernels;
+  return createCudaDevice(own);
+#else
+  return Status::internal("a device of a GPU, in a program that has none");
+#endif
+}
+
+} // namespace
+
+Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &path) {
+  if (kindOf(plan) == DeviceKind::Cpu)
+    return DeviceKind::Cpu;
+  const fb::Machine &machine = *plan->machine();
+  std::string what = fmt::format("{}: the plan is for {} devices of kind '{}' with {} bytes each", path,
+                                 machine.devices(), machine.device_kind()->string_view(), machine.memory_bytes());
+  if (machine.device_kind()->string_view().find('+') != std::string_view::npos)
+    return Status::invalidInput(what + ", and this executor runs one kind at a time; plan for one of them");
+#ifdef MAESTRO_CUDA
+  if (auto driver = cuda::loadDriver(); !driver)
+    return std::move(driver).takeStatus().withContext(what);
+  return DeviceKind::Cuda;
+#else
+  return Status::unavailable(what + ", and this maestro-run was built without a CUDA toolkit; build it with one, or plan "
+                                    "for CPUs (--set cluster.device=cpu)");
+#endif
+}
+
+Result<std::unique_ptr<Device>> createRankDevice(const plan::Plan &plan, const RankDeviceOptions &options) {
+  return kindOf(plan) == DeviceKind::Cpu ? createCpu(plan, options) : createCuda(plan, options);
+}
+
+} // namespace maestro::executor
