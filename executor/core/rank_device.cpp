@@ -41,7 +41,8 @@ Result<std::unique_ptr<Device>> createCuda(const plan::Plan &plan, const RankDev
   own.device = rank.device();
   std::string_view kind = plan->machine()->device_kind()->string_view();
   own.model = kind.substr(0, kind.find('-'));
-  std::transform(own.model.begin(), own.model.end(), own.model.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::transform(own.model.begin(), own.model.end(), own.model.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
   own.neededBytes = rank.peak_bytes();
   own.shared = options.shared;
   own.runsKernels = options.runsKernels;
@@ -66,8 +67,9 @@ Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &pat
     return std::move(driver).takeStatus().withContext(what);
   return DeviceKind::Cuda;
 #else
-  return Status::unavailable(what + ", and this maestro-run was built without a CUDA toolkit; build it with one, or plan "
-                                    "for CPUs (--set cluster.device=cpu)");
+  return Status::unavailable(what +
+                             ", and this maestro-run was built without a CUDA toolkit; build it with one, or plan "
+                             "for CPUs (--set cluster.device=cpu)");
 #endif
 }
 

@@ -17,11 +17,12 @@ CastKernel castKernel(DType from, DType to, bool adds);
 template <typename From, typename To>
 Status addCast(Sequence &sequence, DType fromType, DType toType, int64_t count, bool adds, From from, To to) {
   CastKernel kernel = castKernel(fromType, toType, adds);
-  CastParams params{{nullptr, fromType}, {nullptr, toType}, count, adds};
+  CastParams params{{nullptr, fromType}, {nullptr, toType}, count, adds, false};
   return sequence.add(kernel.name, blocksFor((count + kernel.perThread - 1) / kernel.perThread), params,
                       [from, to](CastParams &p, const Operands &operands) {
                         p.x.data = address(from(operands));
                         p.y.data = to(operands);
+                        p.packed = aligned(p.x.data) && aligned(p.y.data);
                       });
 }
 

@@ -149,8 +149,8 @@ PreparedKernel prepareWhere(const Call &call) {
 CastKernel castKernel(DType from, DType to, bool adds) {
   if (const char *a = fastSuffix(from), *b = fastSuffix(to); a && b) {
     if (from == DType::F32)
-      return {to == DType::F32 ? "cast_f32_f32" : "cast_f32_bf16", 4};
-    return {to == DType::F32 ? "cast_bf16_f32" : "cast_bf16_bf16", 4};
+      return {to == DType::F32 ? "cast_f32_f32" : "cast_f32_bf16", 8};
+    return {to == DType::F32 ? "cast_bf16_f32" : "cast_bf16_bf16", 8};
   }
   return {isFloat(from) || (adds && isFloat(to)) ? "cast_double" : "cast_integer", 1};
 }

@@ -2,7 +2,7 @@
 // types.
 #include "kernels/cuda/elementwise.h"
 
-#include "kernels/cuda/block.h"
+#include "kernels/cuda/rows.h"
 #include "kernels/cuda/trigonometry.h"
 
 namespace maestro::kernels::cuda {
@@ -248,18 +248,21 @@ template <typename T> __device__ void where(const WhereParams &p) {
       condition ? static_cast<const T *>(p.onTrue)[offsets[1]] : static_cast<const T *>(p.onFalse)[offsets[2]];
 }
 
-/// Between f32 and bf16, four elements a thread.
+/// Between f32 and bf16.
 template <typename From, typename To> __device__ void castFast(const CastParams &p) {
-  const From *x = static_cast<const From *>(p.x.data);
-  To *y = static_cast<To *>(p.y.data);
-  constexpr int kCount = 4;
-  int64_t at = threadOfGrid() * kCount;
+  int64_t at = threadOfGrid() * kChunk, left = p.count - at;
+  if (left <= 0)
+    return;
+  To *y = static_cast<To *>(p.y.data) + at;
+  bool packed = p.packed && left >= kChunk;
+  Chunk chunk = loadChunk(static_cast<const From *>(p.x.data) + at, left, packed);
+  if (p.adds) {
+    Chunk old = loadChunk(y, left, packed);
 #pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    if (at + i < p.count) {
-      float value = toFloat(x[at + i]);
-      y[at + i] = fromFloat<To>(p.adds ? toFloat(y[at + i]) + value : value);
-    }
+    for (int i = 0; i < kChunk; ++i)
+      chunk.v[i] = old.v[i] + chunk.v[i];
+  }
+  storeChunk(y, chunk, left, packed);
 }
 /// Computed in C, which holds every value of the operand's type.
 template <typename C> __device__ void castAny(const CastParams &p) {

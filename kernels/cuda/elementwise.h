@@ -34,7 +34,8 @@ struct WhereParams {
 struct CastParams {
   AnyTensor x, y;
   int64_t count;
-  bool adds; ///< y += x instead of y = x.
+  bool adds;   ///< y += x instead of y = x.
+  bool packed; ///< 16 bytes at a time.
 };
 
 /// Operators on integers and booleans, chosen at run time.

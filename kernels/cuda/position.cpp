@@ -5,6 +5,16 @@
 
 namespace maestro::kernels::cuda {
 
+namespace {
+
+/// Whether eight neighbours of x find cosine and sine as neighbours, at aligned places. Buffers in plans begin at
+/// multiples of 64.
+bool besideEachOther(const Strided<2> &map) {
+  return packs(map, 8) && map.strides[0][map.rank - 1] == 1 && map.strides[1][map.rank - 1] == 1;
+}
+
+} // namespace
+
 PreparedKernel prepareRope(const Call &call) {
   DType type = call.in(0).dtype;
   const char *suffix = fastSuffix(type);
@@ -20,8 +30,13 @@ PreparedKernel prepareRope(const Call &call) {
       joinDims<2>(shape, {broadcastStrides(call.in(1).shape(), shape), broadcastStrides(call.in(2).shape(), shape)});
   params.interleaved = call.attributes().getFlag("interleaved");
   params.adjoint = call.attributes().getFlag("adjoint");
+  DType table = call.in(1).dtype;
+  bool packed = !params.interleaved && fastSuffix(table) && call.in(2).dtype == table && params.width % 16 == 0 &&
+                besideEachOther(params.map);
+  std::string kernel =
+      packed ? std::string("rope_packed_") + suffix + "_" + fastSuffix(table) : std::string("rope_") + suffix;
   auto sequence = call.sequence();
-  MAESTRO_TRY(sequence->add(std::string("rope_") + suffix, blocksFor(params.pairs), params,
+  MAESTRO_TRY(sequence->add(kernel, blocksFor(packed ? params.pairs / 8 : params.pairs), params,
                             [](RopeParams &p, const Operands &o) {
                               p.x = o.in(0);
                               p.cosine.data = address(o.in(1));
@@ -50,8 +65,10 @@ PreparedKernel prepareDropout(const Call &call) {
   params.position = joinDims<1>(shape.subspan(1), {strides});
   params.ratio = static_cast<float>(ratio);
   params.scale = ratio < 1 ? static_cast<float>(1 / (1 - ratio)) : 0;
+  bool four = packs(params.position, 4) && params.position.strides[0][params.position.rank - 1] == 1;
+  params.perThread = four ? 4 : 1;
   auto sequence = call.sequence();
-  MAESTRO_TRY(sequence->add(std::string("dropout_") + suffix, blocksFor(params.count), params,
+  MAESTRO_TRY(sequence->add(std::string("dropout_") + suffix, blocksFor(params.count / params.perThread), params,
                             [](DropoutParams &p, const Operands &o) {
                               p.x = o.in(0);
                               p.state.data = address(o.in(1));

@@ -1,10 +1,18 @@
 // Rotary embedding, and dropout by the CPU's random numbers.
 #include "kernels/cuda/position.h"
 
-#include "kernels/cuda/block.h"
+#include "kernels/cuda/rows.h"
 
 namespace maestro::kernels::cuda {
 namespace {
+
+/// One pair: rotate(x) = (−b, a); its transpose applied to x·sin = (b·sinB, −a·sinA).
+__device__ __forceinline__ void rotatePair(float &a, float &b, float cosA, float sinA, float cosB, float sinB,
+                                           bool adjoint) {
+  float first = a * cosA + (adjoint ? b * sinB : -b * sinA), second = b * cosB + (adjoint ? -a * sinA : a * sinB);
+  a = first;
+  b = second;
+}
 
 template <typename T> __device__ void rope(const RopeParams &p) {
   int64_t i = threadOfGrid();
@@ -19,10 +27,32 @@ template <typename T> __device__ void rope(const RopeParams &p) {
   offsetsOf(p.map, first, atFirst);
   offsetsOf(p.map, second, atSecond);
   float a = toFloat(x[first]), b = toFloat(x[second]);
-  float sinA = load<float>(p.sine, atFirst[1]), sinB = load<float>(p.sine, atSecond[1]);
-  // rotate(x) = (−b, a); its transpose applied to x·sin = (b·sinB, −a·sinA).
-  y[first] = fromFloat<T>(a * load<float>(p.cosine, atFirst[0]) + (p.adjoint ? b * sinB : -b * sinA));
-  y[second] = fromFloat<T>(b * load<float>(p.cosine, atSecond[0]) + (p.adjoint ? -a * sinA : a * sinB));
+  rotatePair(a, b, load<float>(p.cosine, atFirst[0]), load<float>(p.sine, atFirst[1]),
+             load<float>(p.cosine, atSecond[0]), load<float>(p.sine, atSecond[1]), p.adjoint);
+  y[first] = fromFloat<T>(a);
+  y[second] = fromFloat<T>(b);
+}
+
+/// Eight pairs of halves a thread; W is the type of cosine and sine.
+template <typename T, typename W> __device__ void ropePacked(const RopeParams &p) {
+  int64_t i = threadOfGrid() * kChunk;
+  if (i >= p.pairs)
+    return;
+  int64_t half = p.width / 2, first = i / half * p.width + i % half, second = first + half;
+  const T *x = static_cast<const T *>(p.x);
+  T *y = static_cast<T *>(p.y);
+  const W *cosine = static_cast<const W *>(p.cosine.data), *sine = static_cast<const W *>(p.sine.data);
+  int64_t atFirst[2], atSecond[2];
+  offsetsOf(p.map, first, atFirst);
+  offsetsOf(p.map, second, atSecond);
+  Chunk a = loadChunk(x + first, kChunk, true), b = loadChunk(x + second, kChunk, true);
+  Chunk cosA = loadChunk(cosine + atFirst[0], kChunk, true), cosB = loadChunk(cosine + atSecond[0], kChunk, true);
+  Chunk sinA = loadChunk(sine + atFirst[1], kChunk, true), sinB = loadChunk(sine + atSecond[1], kChunk, true);
+#pragma unroll
+  for (int k = 0; k < kChunk; ++k)
+    rotatePair(a.v[k], b.v[k], cosA.v[k], sinA.v[k], cosB.v[k], sinB.v[k], p.adjoint);
+  storeChunk(y + first, a, kChunk, true);
+  storeChunk(y + second, b, kChunk, true);
 }
 
 //===--- Philox4x32-10 (base/philox.h is the CPU's) ----------------------------===//
@@ -51,24 +81,35 @@ __device__ uint32_t folded(int64_t value) {
   return static_cast<uint32_t>(value) ^ static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32);
 }
 
-/// The number of one element: word position % 4 of counter (step, sample, row, position ÷ 4).
-__device__ float dropoutNumber(const DropoutParams &p, int64_t row, int64_t position) {
+/// The numbers of four elements: counter (step, sample, row, position ÷ 4); the word is position % 4.
+__device__ PhiloxNumbers dropoutNumbers(const DropoutParams &p, int64_t row, int64_t position) {
   int64_t sample = load<int64_t>(p.sampleIds, row / p.rowsPerSample);
-  PhiloxNumbers numbers = {folded(load<int64_t>(p.state, 1)), folded(sample), folded(row % p.rowsPerSample),
+  PhiloxNumbers counter = {folded(load<int64_t>(p.state, 1)), folded(sample), folded(row % p.rowsPerSample),
                            folded(position >> 2)};
-  numbers = philox(numbers, folded(load<int64_t>(p.state, 0)), folded(p.stream));
-  uint32_t word =
-      position & 2 ? (position & 1 ? numbers.c[3] : numbers.c[2]) : (position & 1 ? numbers.c[1] : numbers.c[0]);
-  return static_cast<float>(word >> 8) * 0x1p-24f;
+  return philox(counter, folded(load<int64_t>(p.state, 0)), folded(p.stream));
+}
+
+__device__ __forceinline__ float dropped(const DropoutParams &p, uint32_t number, float x) {
+  return static_cast<float>(number >> 8) * 0x1p-24f < p.ratio ? 0 : x * p.scale;
 }
 
 template <typename T> __device__ void dropout(const DropoutParams &p) {
-  int64_t at = threadOfGrid();
+  int64_t at = threadOfGrid() * p.perThread;
   if (at >= p.count)
     return;
-  int64_t row = at / p.width;
-  bool dropped = dropoutNumber(p, row, offsetOf(p.position, at % p.width)) < p.ratio;
-  static_cast<T *>(p.y)[at] = fromFloat<T>(dropped ? 0 : toFloat(static_cast<const T *>(p.x)[at]) * p.scale);
+  const T *x = static_cast<const T *>(p.x) + at;
+  T *y = static_cast<T *>(p.y) + at;
+  int64_t position = offsetOf(p.position, at % p.width);
+  PhiloxNumbers numbers = dropoutNumbers(p, at / p.width, position);
+  if (p.perThread == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      y[i] = fromFloat<T>(dropped(p, numbers.c[i], toFloat(x[i])));
+    return;
+  }
+  uint32_t word =
+      position & 2 ? (position & 1 ? numbers.c[3] : numbers.c[2]) : (position & 1 ? numbers.c[1] : numbers.c[0]);
+  *y = fromFloat<T>(dropped(p, word, toFloat(*x)));
 }
 
 } // namespace
@@ -76,6 +117,10 @@ template <typename T> __device__ void dropout(const DropoutParams &p) {
 #define KERNELS(X)                                                                                                     \
   X(rope_f32, RopeParams, rope<float>)                                                                                 \
   X(rope_bf16, RopeParams, rope<Bf16>)                                                                                 \
+  X(rope_packed_f32_f32, RopeParams, (ropePacked<float, float>))                                                       \
+  X(rope_packed_f32_bf16, RopeParams, (ropePacked<float, Bf16>))                                                       \
+  X(rope_packed_bf16_f32, RopeParams, (ropePacked<Bf16, float>))                                                       \
+  X(rope_packed_bf16_bf16, RopeParams, (ropePacked<Bf16, Bf16>))                                                       \
   X(dropout_f32, DropoutParams, dropout<float>)                                                                        \
   X(dropout_bf16, DropoutParams, dropout<Bf16>)
 

@@ -37,6 +37,7 @@ PreparedKernel prepareAdam(const Call &call) {
     p.scalars = o.in<float>(4);
     p.cleared = o.out<float>(3);
     p.copy.data = o.out(4);
+    p.packed = aligned(p.param) && aligned(p.m) && aligned(p.v) && aligned(p.grad) && aligned(p.cleared);
   }));
   return prepared(std::move(sequence));
 }
@@ -57,6 +58,7 @@ PreparedKernel prepareSgd(const Call &call) {
     p.scalars = o.in<float>(3);
     p.cleared = o.out<float>(2);
     p.copy.data = o.out(3);
+    p.packed = aligned(p.param) && aligned(p.momentumBuffer) && aligned(p.grad) && aligned(p.cleared);
   }));
   return prepared(std::move(sequence));
 }

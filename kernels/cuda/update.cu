@@ -8,12 +8,50 @@
 namespace maestro::kernels::cuda {
 namespace {
 
-/// Writes what follows an update: the copy of the parameter and the cleared gradient.
-__device__ void finishUpdate(int64_t at, float param, float *cleared, const AnyTensor &copy) {
+/// Four neighbouring elements in f32, or what is left of them.
+struct Quartet {
+  float v[kUpdatesPerThread];
+};
+__device__ __forceinline__ Quartet loadQuartet(const float *from, int64_t left, bool packed) {
+  Quartet quartet;
+  if (packed) {
+    Pack<float> pack = loadPack(from);
+#pragma unroll
+    for (int i = 0; i < kUpdatesPerThread; ++i)
+      quartet.v[i] = pack.items[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < kUpdatesPerThread; ++i)
+      quartet.v[i] = i < left ? from[i] : 0;
+  }
+  return quartet;
+}
+__device__ __forceinline__ void storeQuartet(float *to, const Quartet &quartet, int64_t left, bool packed) {
+  if (packed) {
+    Pack<float> pack;
+#pragma unroll
+    for (int i = 0; i < kUpdatesPerThread; ++i)
+      pack.items[i] = quartet.v[i];
+    storePack(to, pack);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kUpdatesPerThread; ++i)
+      if (i < left)
+        to[i] = quartet.v[i];
+  }
+}
+
+/// Writes what follows an update: the parameter, its copy and the cleared gradient.
+__device__ void finishUpdate(float *to, const Quartet &param, float *cleared, const AnyTensor &copy, int64_t at,
+                             int64_t left, bool packed) {
+  storeQuartet(to + at, param, left, packed);
   if (cleared)
-    cleared[at] = 0;
+    storeQuartet(cleared + at, {}, left, packed);
   if (copy.data)
-    store(copy, at, param);
+#pragma unroll
+    for (int i = 0; i < kUpdatesPerThread; ++i)
+      if (i < left)
+        store(copy, at + i, param.v[i]);
 }
 
 __device__ void adam(const AdamParams &p) {
@@ -25,43 +63,47 @@ __device__ void adam(const AdamParams &p) {
     rootCorrection2 = static_cast<float>(sqrt(static_cast<double>(p.scalars[kBiasCorrection2])));
   }
   __syncthreads();
+  int64_t at = threadOfGrid() * kUpdatesPerThread, left = p.count - at;
+  if (left <= 0)
+    return;
+  bool packed = p.packed && left >= kUpdatesPerThread;
   float scale = p.scalars[kGradientScale];
+  Quartet param = loadQuartet(p.param + at, left, packed), grad = loadQuartet(p.grad + at, left, packed);
+  Quartet m = loadQuartet(p.m + at, left, packed), v = loadQuartet(p.v + at, left, packed);
 #pragma unroll
-  for (int k = 0; k < kUpdatesPerThread; ++k) { // Neighbouring threads, neighbouring elements.
-    int64_t at = (static_cast<int64_t>(blockIdx.x) * kUpdatesPerThread + k) * kBlock + threadIdx.x;
-    if (at >= p.count)
-      return;
-    float param = p.param[at], m = p.m[at], v = p.v[at];
-    float g = p.grad[at] * scale + p.addedDecay * param;
-    param *= shrink;
-    m += p.oneMinusBeta1 * (g - m);
-    v = v * p.beta2 + p.oneMinusBeta2 * g * g;
-    param -= stepSize * m / (sqrtf(v) / rootCorrection2 + p.eps);
-    p.param[at] = param;
-    p.m[at] = m;
-    p.v[at] = v;
-    finishUpdate(at, param, p.cleared, p.copy);
+  for (int i = 0; i < kUpdatesPerThread; ++i) {
+    float g = grad.v[i] * scale + p.addedDecay * param.v[i];
+    param.v[i] *= shrink;
+    m.v[i] += p.oneMinusBeta1 * (g - m.v[i]);
+    v.v[i] = v.v[i] * p.beta2 + p.oneMinusBeta2 * g * g;
+    param.v[i] -= stepSize * m.v[i] / (sqrtf(v.v[i]) / rootCorrection2 + p.eps);
   }
+  storeQuartet(p.m + at, m, left, packed);
+  storeQuartet(p.v + at, v, left, packed);
+  finishUpdate(p.param, param, p.cleared, p.copy, at, left, packed);
 }
 
 __device__ void sgd(const SgdParams &p) {
+  int64_t at = threadOfGrid() * kUpdatesPerThread, left = p.count - at;
+  if (left <= 0)
+    return;
+  bool packed = p.packed && left >= kUpdatesPerThread, first = p.scalars[kStep] <= 1;
   float learningRate = p.scalars[kLearningRate], scale = p.scalars[kGradientScale];
-  bool first = p.scalars[kStep] <= 1;
+  Quartet param = loadQuartet(p.param + at, left, packed), grad = loadQuartet(p.grad + at, left, packed), buffer;
+  if (p.momentumBuffer)
+    buffer = loadQuartet(p.momentumBuffer + at, left, packed);
 #pragma unroll
-  for (int k = 0; k < kUpdatesPerThread; ++k) {
-    int64_t at = (static_cast<int64_t>(blockIdx.x) * kUpdatesPerThread + k) * kBlock + threadIdx.x;
-    if (at >= p.count)
-      return;
-    float param = p.param[at], g = p.grad[at] * scale + p.weightDecay * param;
+  for (int i = 0; i < kUpdatesPerThread; ++i) {
+    float g = grad.v[i] * scale + p.weightDecay * param.v[i];
     if (p.momentumBuffer) {
-      float buffer = first ? g : p.momentum * p.momentumBuffer[at] + g;
-      p.momentumBuffer[at] = buffer;
-      g = p.nesterov ? g + p.momentum * buffer : buffer;
+      buffer.v[i] = first ? g : p.momentum * buffer.v[i] + g;
+      g = p.nesterov ? g + p.momentum * buffer.v[i] : buffer.v[i];
     }
-    param -= learningRate * g;
-    p.param[at] = param;
-    finishUpdate(at, param, p.cleared, p.copy);
+    param.v[i] -= learningRate * g;
   }
+  if (p.momentumBuffer)
+    storeQuartet(p.momentumBuffer + at, buffer, left, packed);
+  finishUpdate(p.param, param, p.cleared, p.copy, at, left, packed);
 }
 
 __device__ void sumSquares(const SumSquaresParams &p) {

@@ -15,6 +15,7 @@ struct AdamParams {
   double weightDecay;
   float beta2, oneMinusBeta1, oneMinusBeta2, addedDecay, eps;
   bool decoupled;
+  bool packed; ///< 16 bytes at a time.
 };
 
 struct SgdParams {
@@ -26,6 +27,7 @@ struct SgdParams {
   int64_t count;
   float momentum, weightDecay;
   bool nesterov;
+  bool packed;
 };
 
 struct SumSquaresParams {

@@ -28,6 +28,9 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMaxThreads = 1024;
 constexpr size_t kStackBytes = size_t{128} << 10; ///< Touched only as far as a kernel needs it.
+#ifdef MAESTRO_ASAN
+constexpr size_t kEntryBytes = 4096; ///< Of frames that never return, and leave their guards behind.
+#endif
 
 enum class State : uint8_t { Ready, AtBarrier, AtExchange, Done };
 
@@ -141,7 +144,7 @@ Status Block::run(const KernelEntry &called, unsigned threadCount, const void *a
     stacks = std::make_unique_for_overwrite<char[]>(kMaxThreads * kStackBytes);
   for (unsigned t = 0; t < threads; ++t) {
 #ifdef MAESTRO_ASAN
-    __asan_unpoison_memory_region(stack(t), kStackBytes);
+    __asan_unpoison_memory_region(stack(t) + kStackBytes - kEntryBytes, kEntryBytes);
 #endif
     fibers[t] = {makeContext(stack(t), kStackBytes, enter), State::Ready, 0, {}};
   }
