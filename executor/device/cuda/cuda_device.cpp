@@ -5,6 +5,7 @@
 #include "executor/device/cuda/cuda_queues.h"
 #include "executor/device/cuda/outgoing.h"
 #include "executor/device/cuda/queue_kernels.h"
+#include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/module.h"
 
 #include <fmt/format.h>
@@ -54,8 +55,12 @@ public:
     MAESTRO_ASSIGN(auto path, kernels::cuda::Module::pathBesideProgram());
     MAESTRO_ASSIGN(auto module, kernels::cuda::Module::load(*context, path));
     MAESTRO_ASSIGN(auto kernels, QueueKernels::find(*module));
+    std::unique_ptr<kernels::cuda::Library> library; // None where no plan runs.
+    if (options.runsKernels) {
+      MAESTRO_ASSIGN(library, kernels::cuda::createLibraryWithProducts(*module));
+    }
     std::unique_ptr<CudaDevice> device(
-        new CudaDevice(options, std::move(context), std::move(shared), std::move(module), kernels));
+        new CudaDevice(options, std::move(context), std::move(shared), std::move(module), std::move(library), kernels));
     MAESTRO_ASSIGN(device->queues,
                    CudaQueues::create(*device->context, device->options,
                                       [programs = &device->programs](const kernels::cuda::Failure &failure) {
@@ -190,10 +195,10 @@ private:
   };
 
   CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context, RegisteredMemory shared,
-             std::unique_ptr<kernels::cuda::Module> module, QueueKernels kernels)
+             std::unique_ptr<kernels::cuda::Module> module, std::unique_ptr<kernels::cuda::Library> library,
+             QueueKernels kernels)
       : options(options), context(std::move(context)), shared(std::move(shared)), module(std::move(module)),
-        kernels(kernels), arena(*this->context),
-        programs(options.runsKernels ? kernels::cuda::createLibrary(*this->module) : nullptr, *this->context) {
+        kernels(kernels), arena(*this->context), programs(std::move(library), *this->context) {
     resolved.reserve(64); // More than most commands have.
   }
 
