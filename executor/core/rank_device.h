@@ -10,8 +10,8 @@ namespace maestro::executor {
 
 enum class DeviceKind : uint8_t { Cpu, Cuda };
 
-/// InvalidInput for a plan over several kinds of devices; Unavailable where what drives the kind is missing. Initialises
-/// nothing, so that the process may still fork.
+/// InvalidInput for a plan over several kinds of devices; Unavailable where what drives the kind is missing.
+/// Initialises nothing, so that the process may still fork.
 Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &path);
 
 struct RankDeviceOptions : DeviceOptions {
