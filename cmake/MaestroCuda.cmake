@@ -1,6 +1,7 @@
 # Finds the CUDA toolkit: its headers and nvcc, no library. MAESTRO_CUDA says whether it is here, MAESTRO_NVCC is the compiler.
 #
 # Whatever links maestro_cuda_headers sees cuda.h and has MAESTRO_CUDA defined.
+option(MAESTRO_CUDA "Build the CUDA device and kernels, where a toolkit is found" ON)
 find_path(MAESTRO_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 find_program(MAESTRO_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
 mark_as_advanced(MAESTRO_CUDA_INCLUDE MAESTRO_NVCC)
@@ -9,8 +10,9 @@ if(MAESTRO_CUDA_INCLUDE)
   file(STRINGS "${MAESTRO_CUDA_INCLUDE}/cuda.h" cuda_version REGEX "^#define CUDA_VERSION [0-9]+")
   string(REGEX MATCH "[0-9]+" cuda_version "${cuda_version}")
 endif()
-if(MAESTRO_CUDA_INCLUDE AND MAESTRO_NVCC AND cuda_version GREATER_EQUAL 12040)
-  set(MAESTRO_CUDA ON)
+if(NOT MAESTRO_CUDA)
+  return()
+elseif(MAESTRO_CUDA_INCLUDE AND MAESTRO_NVCC AND cuda_version GREATER_EQUAL 12040)
   add_library(maestro_cuda_headers INTERFACE)
   target_include_directories(maestro_cuda_headers SYSTEM INTERFACE "${MAESTRO_CUDA_INCLUDE}")
   target_compile_definitions(maestro_cuda_headers INTERFACE MAESTRO_CUDA)

@@ -7,15 +7,28 @@
 #endif
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <thread>
 
 namespace maestro::executor {
 namespace {
 
 namespace fb = plan::fb;
+
+/// GPUs whose plans run here, as their names begin in cluster files and as their drivers call them.
+constexpr std::string_view kGpus[] = {"A100", "B200", "H100", "H200", "L40S"};
+
+/// "H100" for "h100-sxm".
+std::string modelOf(const plan::Plan &plan) {
+  std::string_view kind = plan->machine()->device_kind()->string_view();
+  std::string model(kind.substr(0, kind.find('-')));
+  std::transform(model.begin(), model.end(), model.begin(), [](unsigned char c) { return std::toupper(c); });
+  return model;
+}
 
 DeviceKind kindOf(const plan::Plan &plan) {
   return plan->machine()->device_kind()->string_view() == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda;
@@ -39,10 +52,7 @@ Result<std::unique_ptr<Device>> createCuda(const plan::Plan &plan, const RankDev
   static_cast<DeviceOptions &>(own) = options;
   const fb::Rank &rank = *plan->ranks()->Get(options.rank);
   own.device = rank.device();
-  std::string_view kind = plan->machine()->device_kind()->string_view();
-  own.model = kind.substr(0, kind.find('-'));
-  std::transform(own.model.begin(), own.model.end(), own.model.begin(),
-                 [](unsigned char c) { return std::toupper(c); });
+  own.model = modelOf(plan);
   own.neededBytes = rank.peak_bytes();
   own.shared = options.shared;
   own.runsKernels = options.runsKernels;
@@ -62,6 +72,9 @@ Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &pat
                                  machine.devices(), machine.device_kind()->string_view(), machine.memory_bytes());
   if (machine.device_kind()->string_view().find('+') != std::string_view::npos)
     return Status::invalidInput(what + ", and this executor runs one kind at a time; plan for one of them");
+  if (std::find(std::begin(kGpus), std::end(kGpus), modelOf(plan)) == std::end(kGpus))
+    return Status::invalidInput(fmt::format("{}, and this executor runs on 'cpu' and on {} alone; plan again for one",
+                                            what, fmt::join(kGpus, ", ")));
 #ifdef MAESTRO_CUDA
   if (auto driver = cuda::loadDriver(); !driver)
     return std::move(driver).takeStatus().withContext(what);

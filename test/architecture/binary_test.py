@@ -1,4 +1,5 @@
-"""What maestro-run is made of: no LLVM, MLIR, ONNX or protobuf, by its libraries and by its symbols; and its size.
+"""What maestro-run is made of: no LLVM, MLIR, ONNX or protobuf, by its libraries and by its symbols, and no library of CUDA, which it
+loads where a plan wants a GPU; and its size.
 
     binary_test.py links | size
 
@@ -15,6 +16,7 @@ import tempfile
 
 BIN = pathlib.Path(os.environ["MAESTRO_BIN"])
 LIBRARY = re.compile(r"LLVM|MLIR|onnx|protobuf|clang", re.IGNORECASE)
+CUDA = re.compile(r"^lib(cuda|cudart|cublas|cudnn|nccl|nvrtc)", re.IGNORECASE)
 SYMBOL = re.compile(r"\b(llvm|mlir|onnx|google::protobuf)::")
 LIMIT_BYTES = 2_500_000
 
@@ -47,6 +49,8 @@ def check_links():
     parts = compiler_parts(BIN / "maestro-run")
     if parts:
         return "maestro-run must know no compiler, and has " + "; ".join(parts[:10])
+    if cuda := [name for name in libraries(BIN / "maestro-run")[0] if CUDA.search(name)]:
+        return f"maestro-run must start where no GPU is, and needs {cuda}"
     print("maestro-run needs", *libraries(BIN / "maestro-run")[0])
 
 

@@ -349,8 +349,7 @@ TEST_P(DeviceSuite, AFailureNamesItsScopeAndStopsWhatFollows) {
   Status status = device->drain();
   ASSERT_FALSE(status.isOk());
   EXPECT_EQ(status.code(), StatusCode::InvalidInput);
-  EXPECT_NE(status.message().find("wte"), std::string::npos) << status.message();
-  EXPECT_NE(status.message().find("99"), std::string::npos) << status.message();
+  EXPECT_EQ(status.message(), "gather (wte): gather: index 99 at position 0 is outside [-8, 8)");
 }
 
 TEST_P(DeviceSuite, AnUnknownKernelIsRefusedByName) {

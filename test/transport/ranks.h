@@ -23,7 +23,7 @@ public:
   /// rank ends before all have: their devices may still write to each other. A process that dies is a failure.
   Status run(RankKind kind, const std::function<Status(uint32_t)> &body);
 
-  SharedMemory &memory() { return *shared; }
+  SharedMemory &memory() const { return *shared; }
   const Abort &abort() const { return stop; }
   uint32_t ranks() const { return count; }
   /// Zeros that all ranks see.

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "executor/device/device.h"
+#ifdef MAESTRO_CUDA
+#include "executor/device/cuda/cuda_device.h"
+#endif
 #include "test/transport/ranks.h"
 #include "transport/libfabric/libfabric.h"
 #include "transport/segments.h"
@@ -11,6 +14,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string_view>
 #include <tuple>
 
@@ -19,13 +23,28 @@ namespace maestro::executor::test {
 using transport::test::RankKind;
 using transport::test::World;
 
-/// Late: work completes late, each queue by itself, and memory is hidden.
-enum class DeviceKind { Prompt, Late };
+/// Late: work completes late, each queue by itself, and memory is hidden. Cuda: on whatever driver there is.
+enum class DeviceKind { Prompt, Late, Cuda };
 
 inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world, uint32_t rank) {
+  auto onFailure = [&world, rank](const Status &status) { world.abort().raise(rank, status); };
+#ifdef MAESTRO_CUDA
+  if (kind == DeviceKind::Cuda) {
+    CudaDeviceOptions options;
+    options.rank = rank;
+    options.abort = &world.abort();
+    options.onFailure = onFailure;
+    options.shared = world.memory().span();
+    options.runsKernels = false;
+    auto device = createCudaDevice(options);
+    if (!device)
+      throw std::runtime_error(std::string(device.status().message()));
+    return std::move(*device);
+  }
+#endif
   CpuDeviceOptions options;
   options.abort = &world.abort();
-  options.onFailure = [&world, rank](const Status &status) { world.abort().raise(rank, status); };
+  options.onFailure = onFailure;
   return kind == DeviceKind::Prompt ? createCpuDevice(nullptr, options)
                                     : createLateCpuDevice(nullptr, options, {rank + 1u, 40});
 }
@@ -92,12 +111,17 @@ private:
 using Setting = std::tuple<DeviceKind, RankKind>;
 
 inline std::string settingName(const testing::TestParamInfo<Setting> &info) {
-  return std::string(std::get<0>(info.param) == DeviceKind::Prompt ? "Prompt" : "Late") +
-         nameOf(std::get<1>(info.param));
+  constexpr const char *kNames[] = {"Prompt", "Late", "Cuda"};
+  return std::string(kNames[static_cast<size_t>(std::get<0>(info.param))]) + nameOf(std::get<1>(info.param));
 }
 
 inline const auto kSettings =
-    testing::Combine(testing::Values(DeviceKind::Prompt, DeviceKind::Late),
+    testing::Combine(testing::Values(DeviceKind::Prompt, DeviceKind::Late
+#ifdef MAESTRO_CUDA
+                                     ,
+                                     DeviceKind::Cuda
+#endif
+                                     ),
                      testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Networked));
 
 inline Status fail(const std::string &text) { return Status::internal(text); }

@@ -15,8 +15,8 @@ constexpr uint64_t kReleased = uint64_t{1} << 62; ///< Above every count.
 } // namespace
 
 Courier::Courier(CourierListener &listener, Clock &clock, const std::array<Lane, kQueues> &lanes,
-                 const transport::Abort *abort, uint32_t rank)
-    : listener(listener), clock(clock), abort(abort), rank(rank) {
+                 const transport::Abort *abort)
+    : listener(listener), clock(clock), abort(abort) {
   for (size_t q = 0; q < kQueues; ++q)
     static_cast<Lane &>(queues[q]) = lanes[q];
   thread = std::thread([this] { serve(); });
@@ -141,13 +141,9 @@ void Courier::reportWait(const Lined &queue) {
 
 void Courier::rest(int64_t ns) {
   point.addWaiter();
-  if (abort)
-    abort->beginSleep(point, rank);
   uint32_t seen = point.epoch();
   if (!stopping && (ns != kIdleNs || !hasWork() || isLost))
     point.sleep(seen, ns);
-  if (abort)
-    abort->endSleep(point, rank);
   point.removeWaiter();
 }
 

@@ -93,7 +93,7 @@ public:
     std::atomic<uint64_t> *reached = nullptr;
   };
   Courier(CourierListener &listener, Clock &clock, const std::array<Lane, kQueues> &lanes,
-          const transport::Abort *abort, uint32_t rank);
+          const transport::Abort *abort);
   /// When all entries are done, or can no longer be.
   ~Courier();
 
@@ -138,7 +138,6 @@ private:
   CourierListener &listener;
   Clock &clock;
   const transport::Abort *abort;
-  uint32_t rank;
   std::array<Lined, kQueues> queues;
   bool keepsAll = false; ///< After a failure nothing leaves.
   bool isBusy = false;   ///< As it was told.

@@ -1,0 +1,103 @@
+"""Whole runs on GPUs, by the maestro-run that users get, on a driver of our own: the same bits whatever the driver's delays are, and the
+CPU's losses and gradients but for rounding."""
+
+import contextlib
+import os
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "runs")]
+
+import runs  # noqa: E402: found by the line above
+import export  # noqa: E402
+import shards  # noqa: E402
+import tolerances  # noqa: E402
+from tools import different_files, losses, newest_checkpoint, safetensors  # noqa: E402
+
+STEPS = 3
+SEEDS = (1, 2)
+DISTIL = """
+components:
+  teacher: {{model: {teacher}, frozen: true}}
+  student: {{model: {student}}}
+dims: {{batch: {{max: 1}}, seq: {{max: 64}}}}
+loss:
+  - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
+  - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, temperature: 2.0, weight: 0.5}}
+"""
+CASES = {  # name: case, devices, arguments of maestro-plan, of maestro-run
+    "dropout": ("mlp_dropout", 1, [], []),
+    "gpt2": ("gpt2_logits", 1, [], []),
+    "bf16": ("llama_logits", 1, ["--set", "train.precision=bf16"], []),
+    "replicas": ("gpt2_logits", 2, ["--pin", "*.dp=2"], []),
+    "stages": ("gpt2_logits", 2, ["--pin", "*.stages=2"], ["--ranks", "processes"]),
+    "tensor": ("gpt2_logits", 2, ["--pin", "*.tensor=2"], []),
+    "distillation": ("gpt2_logits", 2, [], []),
+}
+
+
+def model(scratch, name, case):
+    exported = runs.exported(case)
+    if name != "distillation":
+        return exported
+    path = scratch.path / "distillation.yaml"
+    path.write_text(DISTIL.format(teacher=export.export_variant(runs.zoo_case("llama_logits"), "opset20", export.models_folder()),
+                                  student=exported))
+    return path
+
+
+@contextlib.contextmanager
+def fake_driver(seed):
+    folder = str(runs.BINARIES.resolve().parent / "test" / "fake-cuda")
+    os.environ |= {"LD_LIBRARY_PATH": folder, "MAESTRO_FAKE_CUDA_SEED": str(seed)}
+    yield
+    del os.environ["LD_LIBRARY_PATH"]
+
+
+def near(found, expected, limit):
+    return all(abs(a - b) <= limit * abs(b) for a, b in zip(found, expected, strict=True))
+
+
+def wrong_gradients(found, expected):
+    """Names of parameters whose gradients are off by more than rounding."""
+    norm = sum(float((g.astype("float64") ** 2).sum()) for g in expected.values()) ** 0.5
+    return [name for name, gradient in expected.items() if gradient.size and
+            abs(found[name] - gradient).max() > tolerances.gradient(float(abs(gradient).max()), norm)]
+
+
+def judge(scratch, name, case_name, devices, plan_arguments, run_arguments):
+    case = runs.zoo_case(case_name)
+    bench = scratch.bench()
+    data = shards.write_shards(shards.make_samples(case, 16, seed=5), scratch.path / f"{name}-data")
+
+    def run(kind, label, *more):
+        plan = bench.plan(model(scratch, name, case), f"{name}-{kind}", "--set", f"cluster.device={kind}", "--set",
+                          f"cluster.devices_per_node={devices}", "--set", "train.global_batch=8", "--pin", "*.micro_batch=2",
+                          *plan_arguments)
+        return bench.run(plan, data, f"{name}-{label}", "--steps", STEPS, "--save-gradients", *run_arguments)
+
+    cpu = run("cpu", "cpu")
+    found = []
+    for seed in SEEDS:
+        with fake_driver(seed):
+            found.append(run("h100-sxm", f"gpu{seed}"))
+    same = not different_files(*map(newest_checkpoint, found)) and list(losses(found[0])) == list(losses(found[1]))
+    scratch.check(f"{name} repeats", same)
+    limits = [tolerances.LOSS] + [tolerances.SECOND_LOSS] * (STEPS - 1) if name != "bf16" else [tolerances.BF16_LOSS] * STEPS
+    for step, limit in enumerate(limits):
+        here, there = losses(found[0])[step], losses(cpu)[step]
+        scratch.check(f"{name} loss of step {step + 1}", near([here], [there], limit), f"{here}, on the CPU {there}")
+    if name != "bf16":
+        wrong = wrong_gradients(*(safetensors(folder / "gradients.safetensors")[0] for folder in (found[0], cpu)))
+        scratch.check(f"{name} gradients", not wrong, f"off: {wrong}" if wrong else "")
+
+
+def main() -> int:
+    scratch = runs.Scratch("cuda")
+    for name in sys.argv[1:] or CASES:
+        judge(scratch, name, *CASES[name])
+    return scratch.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
