@@ -209,23 +209,26 @@ __device__ __forceinline__ int64_t offsetOf(const Strided<1> &map, int64_t index
 
 //===--- Failures -----------------------------------------------------------===//
 
-/// Keeps the earliest call's failure at the lowest position, whichever thread comes first.
+/// Keeps the earliest call's failure at the lowest position, whichever thread comes first. Threads of a warp that wait
+/// for each other's lock do so in one loop with its holder.
 __device__ void reportFailure(const Report &report, const Failure &found) {
   volatile Failure *kept = report.failure;
-  unsigned *lock = &report.failure->lock;
-  while (atomicCAS(lock, 0u, 1u) != 0u) {
+  for (bool told = false; !told;) {
+    if (atomicCAS(&report.failure->lock, 0u, 1u) != 0u)
+      continue;
+    if (kept->code == FailureCode::None || (kept->call == report.call && found.position < kept->position)) {
+      kept->call = report.call;
+      kept->position = found.position;
+      kept->index = found.index;
+      kept->low = found.low;
+      kept->limit = found.limit;
+      __threadfence_system(); // Who sees the code sees the rest.
+      kept->code = found.code;
+    }
+    __threadfence_system();
+    atomicExch(&report.failure->lock, 0u);
+    told = true;
   }
-  bool none = kept->code == FailureCode::None;
-  if (none || (kept->call == report.call && found.position < kept->position)) {
-    kept->call = report.call;
-    kept->position = found.position;
-    kept->index = found.index;
-    kept->low = found.low;
-    kept->limit = found.limit;
-    kept->code = found.code;
-  }
-  __threadfence_system();
-  atomicExch(lock, 0u);
 }
 
 /// The index in [0, limit), negative ones counted from the end; −1, and a failure, where there is none.
