@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 #include "executor/checkpoint/file_writer.h"
-#include "executor/core/cluster_fabric.h"
 #include "plan/plan_generated.h"
 #include "transport/control/secret.h"
 
@@ -79,19 +78,20 @@ Status Cluster::connect(World &world) {
   watch(world);
   for (uint32_t rank : world.peersOf(here()))
     peers.emplace(processOf(rank), ranksOf(processOf(rank)));
-  MAESTRO_ASSIGN(ClusterFabric opened, openFabric(choice, *control, peers, world.reach(), world.abort()));
-  fabric = std::move(opened.fabric);
-  world.connect(*fabric);
-  MAESTRO_TRY(fabric->start());
-  MAESTRO_TRY(greet(world));
+  MAESTRO_ASSIGN(ClusterWays ways, openWays(choice, *control, peers, world));
+  fabric = std::move(ways.fabric);
+  if (fabric) {
+    world.connect(*fabric);
+    MAESTRO_TRY(fabric->start());
+  }
+  MAESTRO_TRY(greet(world, ways.text));
   if (control->process() == 0)
-    logInfo(fmt::format("{} processes have met: {}{}{}", control->processes(), fabric->name(),
-                        opened.note.empty() ? "" : "; ", opened.note));
+    logInfo(fmt::format("{} processes have met: {}", control->processes(), ways.text));
   return Status();
 }
 
 /// Every process counts once at the first rank of each that it has to do with.
-Status Cluster::greet(const World &world) {
+Status Cluster::greet(const World &world, const std::string &ways) {
   for (const auto &[process, ranks] : peers)
     transport::signal(world.reach().target(world.greeting(ranks.first)), 1);
   const transport::Word &own = *world.reach().word(world.greeting(here().first));
@@ -100,8 +100,8 @@ Status Cluster::greet(const World &world) {
   while (own.value.load() < others && !world.abort().isRaised()) {
     if (std::chrono::steady_clock::now() > deadline)
       return Status::unavailable(
-          fmt::format("{}: of {} processes that write to this one {} have reached this one at {}", fabric->name(),
-                      others, own.value.load(), control->address()));
+          fmt::format("{}: of {} processes that write to this one {} have reached this one at {}", ways, others,
+                      own.value.load(), control->address()));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return world.abort().status();
@@ -196,7 +196,8 @@ std::string Cluster::nameOf(uint32_t rank) const {
 }
 
 Status Cluster::leave() {
-  fabric->awaitIdle();
+  if (fabric)
+    fabric->awaitIdle();
   return control->leave();
 }
 

@@ -1,14 +1,14 @@
 // This process as one of several that an engine (Slurm, mpirun, Kubernetes) has started for one job.
 //
 //   join()      the processes meet and are compared              transport/control
-//   connect()   each makes its ranks' memory known to the others  transport/verbs, transport/libfabric
+//   connect()   each makes its ranks' memory known to the others  transport/local, transport/verbs, transport/libfabric
 //   decide()    the root's word about what all must do alike
 //   finish(), leave()
 //
 // Ranks of a process are threads. The process that has the root rank saves and tells; process 0 watches.
 #pragma once
 
-#include "executor/core/cluster_fabric.h"
+#include "executor/core/cluster_ways.h"
 #include "executor/core/job.h"
 #include "executor/core/machine_check.h"
 #include "executor/core/run.h"
@@ -33,8 +33,8 @@ public:
   transport::RankRange here() const { return own; }
   bool isRoot(const World &world) const { return here().has(world.root()); }
   Seating seating() const;
-  /// Opens the fabric and writes to every other process once. The world must outlive this; from now on an end here is
-  /// everybody's.
+  /// Opens the ways to the others and writes to each of them once. The world must outlive this; from now on an end here
+  /// is everybody's.
   Status connect(World &world);
 
   /// The machines of all processes, by their names, in the order of their first ranks.
@@ -61,7 +61,7 @@ private:
         own(ranksOf(control->process())) {}
   transport::RankRange ranksOf(uint32_t process) const { return transport::ranksOf(process, processes, ranks); }
   uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, processes, ranks); }
-  Status greet(const World &world);
+  Status greet(const World &world, const std::string &ways);
   void watch(World &world);
 
   std::unique_ptr<transport::Control> control;
@@ -73,7 +73,7 @@ private:
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
   PeerRanks peers;
-  std::unique_ptr<transport::NetworkFabric> fabric;
+  std::unique_ptr<transport::NetworkFabric> fabric; ///< Null where no other process is to be reached by a network.
 };
 
 } // namespace maestro::executor

@@ -241,7 +241,8 @@ private:
     uint64_t bytes = (uint64_t{1} << 20) + 1024 * uint64_t{topology.ranks} + 16 * topology.stations.size();
     for (uint32_t rank = here.first; rank < here.end; ++rank)
       bytes += places.bytes(rank);
-    MAESTRO_ASSIGN(world->memory, transport::SharedMemory::create(bytes));
+    MAESTRO_ASSIGN(world->memory,
+                   options.here ? transport::SharedMemory::createOpen(bytes) : transport::SharedMemory::create(bytes));
     transport::SharedMemory &memory = *world->memory;
     MAESTRO_ASSIGN(world->stop, transport::Abort::create(memory, topology.ranks));
     MAESTRO_ASSIGN(world->shared, memory.make<SharedOutcome>(1, "outcome"));
@@ -282,12 +283,15 @@ std::set<uint32_t> World::peersOf(transport::RankRange here) const {
 }
 
 void World::publishTimes(uint32_t rank) const {
-  transport::Target root = segments->target(timesPlace);
-  if (root.memory)
+  if (segments->ranksHere().has(root()))
     return;
+  transport::Target told = segments->target(timesPlace);
   auto tell = [&](size_t index) {
     int64_t ns = times.stations[index].load(std::memory_order_relaxed);
-    root.fabric->put(root.place + index * sizeof ns, std::as_bytes(std::span(&ns, 1)));
+    if (told.memory)
+      reinterpret_cast<std::atomic<int64_t> *>(told.memory)[index].store(ns, std::memory_order_relaxed);
+    else
+      told.fabric->put(told.place + index * sizeof ns, std::as_bytes(std::span(&ns, 1)));
   };
   for (size_t station = 0; station < topology.stations.size(); ++station)
     if (topology.stations[station].rank == rank)

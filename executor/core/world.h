@@ -13,6 +13,7 @@
 #include "executor/world/exchange.h"
 #include "executor/world/reduction.h"
 #include "transport/abort.h"
+#include "transport/local/neighbour.h"
 #include "transport/segments.h"
 #include "transport/shared_memory.h"
 
@@ -71,7 +72,13 @@ public:
 
   /// Everybody's memory, as this process reaches it.
   const transport::Segments &reach() const { return *segments; }
-  /// Where ranks are on several machines: the way to those that are not here. Before ends are made.
+  // Where ranks are several processes, before ends are made: those whose memory is mapped here, as they are on the same
+  // machine, and the way to all others.
+  transport::NeighbourCard neighbourCard() const { return transport::NeighbourCard::of(*memory, *segments); }
+  void adopt(const transport::NeighbourCard &card, std::unique_ptr<transport::SharedMemory> theirs) {
+    transport::enter(card, *theirs, *segments);
+    neighbours.push_back(std::move(theirs));
+  }
   void connect(transport::Fabric &fabric) { segments->connect(fabric); }
   /// Ranks elsewhere with which these have something to do: they write to each other.
   std::set<uint32_t> peersOf(transport::RankRange here) const;
@@ -134,6 +141,7 @@ private:
 
   const Topology topology;
   std::unique_ptr<transport::SharedMemory> memory;
+  std::vector<std::unique_ptr<transport::SharedMemory>> neighbours; ///< Of processes of this machine.
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
   transport::Place timesPlace; ///< In the root's segment.
