@@ -2,6 +2,7 @@
 // records; what can be read is written again, and must be the same bytes.
 #include "transport/control/messages.h"
 #include "transport/control/progress_record.h"
+#include "transport/local/neighbour.h"
 #include "transport/network/card.h"
 #include "transport/verbs/endpoint.h"
 
@@ -52,6 +53,7 @@ void read(const Frame &frame) {
   }
   default:
     check(decodeEndpoint(frame.body), frame.body);
+    check(decodeNeighbourCard(frame.body), frame.body);
     return check(decodeCard(frame.body), frame.body);
   }
 }

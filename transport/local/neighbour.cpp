@@ -30,7 +30,7 @@ uint64_t inodeOf(const char *path) {
 
 /// Closed at the end: a mapping needs its descriptor no longer.
 struct Opened {
-  explicit Opened(const std::string &path) : file(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {}
+  explicit Opened(const std::string &path) : file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~Opened() {
     if (file >= 0)
       ::close(file);
