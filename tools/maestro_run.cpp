@@ -5,6 +5,7 @@
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 #include "tools/restarts.h"
+#include "transport/control/pmix.h"
 
 #include <CLI/CLI.hpp>
 
@@ -166,6 +167,8 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN); // Beyond a file size limit a write then fails as on a full disk.
   Status status = parseWeights(weights, options.weights);
+  if (status.isOk())
+    status = transport::meetThroughPmix();
   options.restarts = restarts;
   if (status.isOk() && restarts > 0)
     status = executor::beforeRestarts(options);

@@ -60,7 +60,14 @@ TEST(Launch, MpirunsVariables) {
   for (auto [process, processes] :
        {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), {"PMI_RANK", "PMI_SIZE"}}) {
     std::map<std::string, std::string> variables = {{process, "1"}, {processes, "4"}};
-    EXPECT_FALSE(*detectLaunch(environmentOf(variables))) << "nobody says where they meet";
+    EXPECT_THAT(causeOf(variables), HasSubstr("nothing says where these processes meet"));
+    EXPECT_THAT(causeOf(variables), HasSubstr("libpmix2"));
+    variables[processes] = "2";
+    variables[process] = "0";
+    EXPECT_THAT(causeOf(variables), HasSubstr(std::string(processes) + "=2"));
+    variables = {{process, "0"}, {processes, "1"}};
+    EXPECT_FALSE(*detectLaunch(environmentOf(variables))) << "alone";
+    variables = {{process, "1"}, {processes, "4"}};
     variables["MASTER_ADDR"] = "node1";
     EXPECT_THAT(causeOf(variables), HasSubstr("MASTER_PORT is not set"));
     variables["MASTER_PORT"] = "29500";
