@@ -150,7 +150,7 @@ Result<std::vector<MachineShare>> Cluster::machines() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   ::gethostname(name.data(), name.size() - 1);
   ByteWriter writer;
-  writer.number(here.usableBytes).number(here.availableBytes).text(name.data());
+  writer.number(here.usableBytes).number(here.availableBytes).number(here.cores).text(name.data());
   MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
   std::vector<MachineShare> machines;
   for (uint32_t p = 0; p < records.size(); ++p) {
@@ -158,6 +158,7 @@ Result<std::vector<MachineShare>> Cluster::machines() {
     MachineShare share;
     share.usableBytes = reader.number<uint64_t>();
     share.availableBytes = reader.number<uint64_t>();
+    share.cores = reader.number<uint32_t>();
     share.name = reader.text();
     auto known =
         std::find_if(machines.begin(), machines.end(), [&](const auto &other) { return other.name == share.name; });

@@ -115,6 +115,8 @@ private:
 
   Status checkMachines(const std::vector<MachineShare> &machines) {
     MAESTRO_TRY(checkMemory(*plan, options.planPath, machines));
+    if (isRoot())
+      warnOfSharedCores(machines);
     copiesFit = !keeps() || Saver::copiesFit(*plan, Topology(*plan), machines);
     return Status();
   }
