@@ -37,9 +37,16 @@ std::string flagsOf(const RunOptions &options) {
 
 const char *variable(const char *name) { return std::getenv(name); }
 
+transport::SpareMachines sparesOf(const plan::Plan &plan, const RunOptions &options) {
+  transport::SpareMachines spares;
+  if (options.isRestart && plan->spares())
+    spares = {plan->machine()->nodes(), plan->spares()->size()};
+  return spares;
+}
+
 } // namespace
 
-Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const RunOptions &options,
+Result<std::unique_ptr<Cluster>> Cluster::join(plan::Plan &plan, const RunOptions &options,
                                                std::function<bool()> isStopped) {
   MAESTRO_ASSIGN(std::optional<transport::Launch> launch, transport::detectLaunch(variable));
   if (!launch && options.transport != TransportChoice::Auto)
@@ -58,6 +65,7 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
                                 " starts the processes");
   transport::ControlOptions control;
   control.launch = *launch;
+  control.spares = sparesOf(plan, options);
   MAESTRO_ASSIGN(control.secret, transport::findSecret(variable));
   control.interface = variable("MAESTRO_INTERFACE") ? variable("MAESTRO_INTERFACE") : "";
   control.version = options.version;
@@ -65,6 +73,17 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
   control.flags = flagsOf(options);
   control.isStopped = std::move(isStopped);
   MAESTRO_ASSIGN(auto met, transport::Control::meet(control));
+  if (uint32_t lost = met->lostMachines()) {
+    MAESTRO_ASSIGN(plan, plan.spare(lost));
+    uint32_t nodes = plan->machine()->nodes();
+    if (met->process() == 0)
+      logWarning(fmt::format("{} of {} machines {} not come back: the job goes on with {}", lost, nodes + lost,
+                             lost == 1 ? "has" : "have", nodes));
+    ranks = plan->ranks()->size();
+    if (met->processes() > ranks)
+      return Status::invalidInput(fmt::format("{}: for {} nodes the plan has {} ranks, and {} processes are left",
+                                              options.planPath, nodes, ranks, met->processes()));
+  }
   return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks, options.transport));
 }
 

@@ -25,8 +25,9 @@ namespace maestro::executor {
 class Cluster {
 public:
   /// Null where this process was started alone. InvalidInput where the launcher's variables, the secret, or the number
-  /// of processes are wrong, or processes have different plans, versions or flags.
-  static Result<std::unique_ptr<Cluster>> join(const plan::Plan &plan, const RunOptions &options,
+  /// of processes are wrong, or processes have different plans, versions or flags. Where machines are lost for good, it
+  /// is the job of those that are left, and `plan` its spare.
+  static Result<std::unique_ptr<Cluster>> join(plan::Plan &plan, const RunOptions &options,
                                                std::function<bool()> isStopped);
   ~Cluster() { control.reset(); } // Its thread calls back.
 

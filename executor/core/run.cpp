@@ -63,6 +63,7 @@ public:
 private:
   /// As one of the processes that an engine has started.
   Status executeTogether() {
+    MAESTRO_TRY(checkMachine(*plan, options.planPath)); // It may be a spare.
     Topology topology(*plan);
     MAESTRO_ASSIGN(world, World::create(*plan, topology, worldOptions(cluster->here())));
     Status status = executeShare();

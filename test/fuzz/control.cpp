@@ -29,6 +29,8 @@ void read(const Frame &frame) {
     auto verdict = decodeVerdict(frame.body);
     return frame.body.empty() || frame.body[0] > std::byte{1} ? void() : check(verdict, frame.body);
   }
+  case MessageKind::Seat:
+    return check(decodeSeat(frame.body), frame.body);
   case MessageKind::Stop:
     return check(decodeStop(frame.body), frame.body);
   case MessageKind::Records: {

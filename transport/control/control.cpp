@@ -47,7 +47,7 @@ struct Member {
 class Implementation : public Control {
 public:
   Implementation(const ControlOptions &options, Meeting met)
-      : options(options), ownAddress(std::move(met.address)), names(std::move(met.names)) {
+      : options(options), seat(met.seat), ownAddress(std::move(met.address)), names(std::move(met.names)) {
     for (size_t m = 0; m < met.connections.size(); ++m) {
       Member &member = members.emplace_back();
       member.connection = std::move(met.connections[m]);
@@ -62,8 +62,9 @@ public:
       thread.join();
   }
 
-  uint32_t process() const override { return options.launch.process; }
-  uint32_t processes() const override { return options.launch.processes; }
+  uint32_t process() const override { return seat.process; }
+  uint32_t processes() const override { return seat.processes; }
+  uint32_t lostMachines() const override { return seat.lostMachines; }
   const std::string &address() const override { return ownAddress; }
   std::string nameOf(uint32_t process) const override {
     return process < names.size() ? names[process] : "process " + std::to_string(process);
@@ -324,6 +325,7 @@ private:
   }
 
   const ControlOptions options;
+  const Seat seat;
   const std::string ownAddress;
   const std::vector<std::string> names; ///< By process, as far as known.
 

@@ -25,8 +25,16 @@
 
 namespace maestro::transport {
 
+/// Machines that a job may lose for good: whoever has come then goes on, as a job of the others.
+struct SpareMachines {
+  uint32_t machines = 0; ///< Of the whole job, with equally many processes each.
+  uint32_t mostLost = 0; ///< 0: the job goes on whole or not at all.
+  std::chrono::milliseconds patience = std::chrono::seconds(15); ///< Until those that have not come are lost.
+};
+
 struct ControlOptions {
   Launch launch;
+  SpareMachines spares;             ///< Known to process 0, whose machine is never lost.
   std::string secret;               ///< Empty: none; then only loopback addresses are met.
   std::string interface;            ///< A network interface's name or address; empty: that of the route to process 0.
   std::string version, plan, flags; ///< Alike in all processes; see Introduction.
@@ -50,12 +58,15 @@ struct ControlHooks {
 class Control {
 public:
   /// Returns when all have met. InvalidInput where processes do not fit together, or one is not let in; Unavailable
-  /// where not all have come in time, naming those; Interrupted where the user asked for it.
+  /// where not all have come in time, naming those; Interrupted where the user asked for it, or the job goes on without
+  /// this process because not all of its machine's have come.
   static Result<std::unique_ptr<Control>> meet(const ControlOptions &options);
   virtual ~Control() = default;
 
+  /// This one, and how many there are: those of the launch, or fewer, renumbered, where machines are lost.
   virtual uint32_t process() const = 0;
   virtual uint32_t processes() const = 0;
+  virtual uint32_t lostMachines() const = 0;
   /// Of this machine, by which the others reach it.
   virtual const std::string &address() const = 0;
   /// "process 3 (node7, pid 4711)"

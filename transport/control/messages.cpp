@@ -75,6 +75,11 @@ std::vector<std::byte> encode(const Verdict &message) {
   return write(writer, message).raw(message.proof).take();
 }
 
+std::vector<std::byte> encode(const Seat &message) {
+  ByteWriter writer;
+  return writer.number(message.process).number(message.processes).number(message.lostMachines).take();
+}
+
 std::vector<std::byte> encode(const Stop &message) {
   ByteWriter writer;
   return writer.number(message.rank).number(message.code).text(message.text).take();
@@ -128,6 +133,15 @@ Result<Verdict> decodeVerdict(std::span<const std::byte> body) {
   message.reason = reader.text();
   read(reader, message.proof);
   return whole(reader, std::move(message), "the verdict");
+}
+
+Result<Seat> decodeSeat(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  Seat message;
+  message.process = reader.number<uint32_t>();
+  message.processes = reader.number<uint32_t>();
+  message.lostMachines = reader.number<uint32_t>();
+  return whole(reader, message, "the seat");
 }
 
 Result<Stop> decodeStop(std::span<const std::byte> body) {
