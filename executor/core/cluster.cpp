@@ -14,6 +14,7 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <thread>
 #include <unistd.h>
 
@@ -36,6 +37,21 @@ std::string flagsOf(const RunOptions &options) {
 }
 
 const char *variable(const char *name) { return std::getenv(name); }
+
+using Bytes = transport::Control::Bytes;
+
+Bytes encode(const Result<std::string> &said) {
+  ByteWriter writer;
+  writer.number(static_cast<uint32_t>(said ? StatusCode::Ok : said.status().code()));
+  return writer.text(said ? *said : std::string(said.status().message())).take();
+}
+
+Result<std::string> decode(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  auto code = static_cast<StatusCode>(reader.number<uint32_t>());
+  std::string text = reader.text();
+  return code == StatusCode::Ok ? Result<std::string>(std::move(text)) : Result<std::string>(Status(code, text));
+}
 
 transport::SpareMachines sparesOf(const plan::Plan &plan, const RunOptions &options) {
   transport::SpareMachines spares;
@@ -148,30 +164,29 @@ void Cluster::watch(World &world) {
 }
 
 Result<std::string> Cluster::decide(const World &world, const Result<std::string> &root) {
-  std::vector<std::byte> own;
-  if (isRoot(world)) {
-    ByteWriter writer;
-    writer.number(static_cast<uint32_t>(root ? StatusCode::Ok : root.status().code()));
-    own = writer.text(root ? *root : root.status().message()).take();
-  }
-  MAESTRO_ASSIGN(auto records, control->gather(own));
-  auto said = std::find_if(records.begin(), records.end(), [](const auto &record) { return !record.empty(); });
-  if (said == records.end())
-    return Status::internal("nobody has the root rank");
-  ByteReader reader(*said);
-  auto code = static_cast<StatusCode>(reader.number<uint32_t>());
-  std::string text = reader.text();
-  return code == StatusCode::Ok ? Result<std::string>(std::move(text)) : Result<std::string>(Status(code, text));
+  Bytes own = isRoot(world) ? encode(root) : Bytes();
+  MAESTRO_ASSIGN(Bytes said, control->askForAll(own, [](const std::vector<Bytes> &records) {
+    auto found = std::find_if(records.begin(), records.end(), [](const Bytes &record) { return !record.empty(); });
+    return found == records.end() ? encode(Status::internal("nobody has the root rank")) : *found;
+  }));
+  return decode(said);
 }
 
-Result<std::vector<MachineShare>> Cluster::machines() {
+Result<std::string> Cluster::judgeMachines(const Judge &judge) {
   MachineShare here = MachineShare::here({own});
   std::array<char, HOST_NAME_MAX + 1> name{};
   ::gethostname(name.data(), name.size() - 1);
   ByteWriter writer;
   writer.number(here.usableBytes).number(here.availableBytes).number(here.cores).text(name.data());
-  MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
+  MAESTRO_ASSIGN(Bytes said, control->askForAll(writer.take(), [&](const std::vector<Bytes> &records) {
+    return encode(judge(machinesOf(records)));
+  }));
+  return decode(said);
+}
+
+std::vector<MachineShare> Cluster::machinesOf(const std::vector<Bytes> &records) const {
   std::vector<MachineShare> machines;
+  std::map<std::string, size_t> numbers;
   for (uint32_t p = 0; p < records.size(); ++p) {
     ByteReader reader(records[p]);
     MachineShare share;
@@ -179,12 +194,12 @@ Result<std::vector<MachineShare>> Cluster::machines() {
     share.availableBytes = reader.number<uint64_t>();
     share.cores = reader.number<uint32_t>();
     share.name = reader.text();
-    auto known =
-        std::find_if(machines.begin(), machines.end(), [&](const auto &other) { return other.name == share.name; });
-    if (known == machines.end())
-      known = machines.insert(machines.end(), share);
-    known->availableBytes = std::min(known->availableBytes, share.availableBytes);
-    known->ranks.push_back(ranksOf(p));
+    auto [known, isNew] = numbers.emplace(share.name, machines.size());
+    if (isNew)
+      machines.push_back(share);
+    MachineShare &machine = machines[known->second];
+    machine.availableBytes = std::min(machine.availableBytes, share.availableBytes);
+    machine.ranks.push_back(ranksOf(p));
   }
   return machines;
 }
@@ -195,20 +210,23 @@ Status Cluster::checkIsShared(const World &world, const std::string &folder) {
   Status made;
   if (isRoot(world))
     made = checkpoint::writeText(sign, "This folder is looked for on all machines of a run.\n");
-  MAESTRO_ASSIGN(auto before, control->gather({}));
+  MAESTRO_TRY(control->meetAgain());
   ByteWriter writer;
   writer.number<uint8_t>(std::filesystem::exists(sign, error));
-  MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
+  uint32_t root = processOf(world.root());
+  MAESTRO_ASSIGN(Bytes said, control->askForAll(writer.take(), [&](const std::vector<Bytes> &records) {
+    for (uint32_t p = 0; p < records.size(); ++p)
+      if (ByteReader reader(records[p]); reader.number<uint8_t>() == 0)
+        return encode(Status::invalidInput(
+            fmt::format("--out {}: {} does not see there what {} has written; --out must be a folder "
+                        "that all machines share",
+                        folder, control->nameOf(p), control->nameOf(root))));
+    return encode(std::string());
+  }));
   if (isRoot(world))
     std::filesystem::remove(sign, error);
   MAESTRO_TRY(std::move(made));
-  for (uint32_t p = 0; p < records.size(); ++p)
-    if (ByteReader reader(records[p]); reader.number<uint8_t>() == 0)
-      return Status::invalidInput(
-          fmt::format("--out {}: {} does not see there what {} has written; --out must be a folder "
-                      "that all machines share",
-                      folder, control->nameOf(p), control->nameOf(processOf(world.root()))));
-  return Status();
+  return decode(said).takeStatus();
 }
 
 std::string Cluster::nameOf(uint32_t rank) const {

@@ -38,8 +38,10 @@ public:
   /// is everybody's.
   Status connect(World &world);
 
-  /// The machines of all processes, by their names, in the order of their first ranks.
-  Result<std::vector<MachineShare>> machines();
+  /// What is to be said of the machines of all processes, by their names, in the order of their first ranks: asked in
+  /// process 0, and everybody's answer.
+  using Judge = std::function<Result<std::string>(std::span<const MachineShare>)>;
+  Result<std::string> judgeMachines(const Judge &judge);
   /// What the root says, everywhere; where it fails, everybody does, and for the same reason.
   Result<std::string> decide(const World &world, const Result<std::string> &root);
   /// InvalidInput, everywhere, where a process does not see what the root has just written into this folder.
@@ -64,6 +66,7 @@ private:
   uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, processes, ranks); }
   Status greet(const World &world, const std::string &ways);
   void watch(World &world);
+  std::vector<MachineShare> machinesOf(const std::vector<transport::Control::Bytes> &records) const;
 
   std::unique_ptr<transport::Control> control;
   uint32_t processes; ///< The control's thread asks, also while it is ended.

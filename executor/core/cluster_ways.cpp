@@ -16,7 +16,8 @@ namespace maestro::executor {
 namespace {
 
 using transport::NetworkFabric;
-using Records = std::vector<std::vector<std::byte>>;
+using Bytes = transport::Control::Bytes;
+using Records = std::vector<Bytes>;
 
 std::string textOf(const Status &status) { return std::string(status.message()); }
 
@@ -29,37 +30,28 @@ public:
   /// A pair shares memory where each can open the other's.
   Status find() {
     transport::NeighbourCard own = world.neighbourCard();
-    MAESTRO_ASSIGN(Records cards, control.gather(encode(own)));
-    for (const auto &[process, ranks] : peers)
-      MAESTRO_TRY(open(process, ranks, own, cards[process]));
-    ByteWriter writer;
-    writer.number(static_cast<uint32_t>(peers.size())).text(refusal).number(static_cast<uint32_t>(opened.size()));
-    for (const auto &[process, neighbour] : opened)
-      writer.number(process);
-    MAESTRO_ASSIGN(Records records, control.gather(writer.take()));
-    std::vector<std::set<uint32_t>> opens(records.size());
-    std::vector<uint32_t> peersOf(records.size());
-    refusal.clear();
-    for (uint32_t p = 0; p < records.size(); ++p) {
-      ByteReader reader(records[p]);
-      peersOf[p] = reader.number<uint32_t>();
-      if (std::string why = reader.text(); refusal.empty())
-        refusal = std::move(why);
-      for (uint32_t left = reader.number<uint32_t>(); left > 0 && reader.isOk(); --left)
-        opens[p].insert(reader.number<uint32_t>());
-    }
-    for (uint32_t p = 0; p < records.size(); ++p) {
-      auto pairs = std::count_if(opens[p].begin(), opens[p].end(),
-                                 [&, p](uint32_t other) { return other < opens.size() && opens[other].contains(p); });
-      pairsOfAll += pairs;
-      othersOfAll += peersOf[p] - pairs;
-    }
-    for (auto &[process, neighbour] : opened)
-      if (opens[process].contains(control.process())) {
-        world.adopt(neighbour.card, std::move(neighbour.memory));
-        shared.insert(process);
+    ByteWriter card;
+    card.text(own.machine).block(encode(own));
+    std::map<std::string, std::vector<uint32_t>> byMachine; // In process 0.
+    MAESTRO_ASSIGN(Bytes said, control.ask(card.take(), [&](const Records &records, uint32_t process) {
+      auto machineOf = [&](uint32_t p) { return ByteReader(records[p]).text(); };
+      for (uint32_t p = 0; process == 0 && p < records.size(); ++p)
+        byMachine[machineOf(p)].push_back(p);
+      ByteWriter writer;
+      for (uint32_t p : byMachine[machineOf(process)]) {
+        ByteReader reader(records[p]);
+        (void)reader.text();
+        writer.number(p).block(reader.block());
       }
-    return Status();
+      return writer.take();
+    }));
+    for (ByteReader reader(said); !reader.isWhole() && reader.isOk();) {
+      auto process = reader.number<uint32_t>();
+      std::span<const std::byte> bytes = reader.block();
+      if (auto peer = peers.find(process); peer != peers.end())
+        MAESTRO_TRY(open(process, peer->second, bytes));
+    }
+    return agree();
   }
 
   /// Those that are to be reached otherwise.
@@ -68,8 +60,8 @@ public:
     std::erase_if(left, [&](const auto &peer) { return shared.contains(peer.first); });
     return left;
   }
-  bool hasPairs() const { return pairsOfAll > 0; }   ///< Anywhere.
-  bool hasOthers() const { return othersOfAll > 0; } ///< Anywhere.
+  bool hasPairs() const { return pairsAnywhere; }
+  bool hasOthers() const { return othersAnywhere; }
   const std::string &why() const { return refusal; } ///< Why neighbours do not share memory; empty: all do.
 
 private:
@@ -78,13 +70,10 @@ private:
     std::unique_ptr<transport::SharedMemory> memory;
   };
 
-  Status open(uint32_t process, transport::RankRange ranks, const transport::NeighbourCard &own,
-              std::span<const std::byte> bytes) {
+  Status open(uint32_t process, transport::RankRange ranks, std::span<const std::byte> bytes) {
     auto card = transport::decodeNeighbourCard(bytes);
     if (!card)
       return Status(card.status().code(), control.nameOf(process) + ": " + textOf(card.status()));
-    if (card->machine != own.machine)
-      return Status();
     auto memory = transport::openNeighbour(*card, ranks, world.reach());
     if (memory)
       opened.emplace(process, Neighbour{std::move(*card), std::move(*memory)});
@@ -96,12 +85,68 @@ private:
     return Status();
   }
 
+  /// All opened their neighbours' memory as far as they can: which pairs use it, and what is left anywhere.
+  Status agree() {
+    ByteWriter found;
+    found.number(static_cast<uint32_t>(peers.size())).text(refusal).number(static_cast<uint32_t>(opened.size()));
+    for (const auto &[process, neighbour] : opened)
+      found.number(process);
+    Summary all; // In process 0.
+    MAESTRO_ASSIGN(Bytes said, control.ask(found.take(), [&](const Records &records, uint32_t process) {
+      if (process == 0)
+        all = summarize(records);
+      ByteWriter writer;
+      writer.number<uint8_t>(all.hasPairs).number<uint8_t>(all.hasOthers).text(all.refusal);
+      for (uint32_t other : all.shares[process])
+        writer.number(other);
+      return writer.take();
+    }));
+    ByteReader reader(said);
+    pairsAnywhere = reader.number<uint8_t>() != 0;
+    othersAnywhere = reader.number<uint8_t>() != 0;
+    refusal = reader.text();
+    while (!reader.isWhole() && reader.isOk())
+      shared.insert(reader.number<uint32_t>());
+    for (auto &[process, neighbour] : opened)
+      if (shared.contains(process))
+        world.adopt(neighbour.card, std::move(neighbour.memory));
+    return Status();
+  }
+
+  struct Summary {
+    bool hasPairs = false, hasOthers = false;
+    std::string refusal;                       ///< The first.
+    std::vector<std::vector<uint32_t>> shares; ///< By process.
+  };
+  static Summary summarize(const Records &records) {
+    Summary all;
+    std::vector<std::set<uint32_t>> opens(records.size());
+    std::vector<uint32_t> peersOf(records.size());
+    for (uint32_t p = 0; p < records.size(); ++p) {
+      ByteReader reader(records[p]);
+      peersOf[p] = reader.number<uint32_t>();
+      if (std::string why = reader.text(); all.refusal.empty())
+        all.refusal = std::move(why);
+      for (uint32_t left = reader.number<uint32_t>(); left > 0 && reader.isOk(); --left)
+        opens[p].insert(reader.number<uint32_t>());
+    }
+    for (uint32_t p = 0; p < records.size(); ++p) {
+      std::vector<uint32_t> &shares = all.shares.emplace_back();
+      for (uint32_t other : opens[p])
+        if (other < opens.size() && opens[other].contains(p))
+          shares.push_back(other);
+      all.hasPairs |= !shares.empty();
+      all.hasOthers |= shares.size() < peersOf[p];
+    }
+    return all;
+  }
+
   transport::Control &control;
   const PeerRanks &peers;
   World &world;
   std::map<uint32_t, Neighbour> opened;
   std::set<uint32_t> shared; ///< Processes.
-  uint64_t pairsOfAll = 0, othersOfAll = 0;
+  bool pairsAnywhere = false, othersAnywhere = false;
   std::string refusal;
 };
 
@@ -151,16 +196,36 @@ private:
     MAESTRO_ASSIGN(bool isOpen, agree(own));
     if (!isOpen)
       return false;
-    MAESTRO_ASSIGN(Records cards, control.gather(fabric ? fabric->card() : std::vector<std::byte>()));
+    MAESTRO_ASSIGN(Bytes cards, control.ask(cardForPeers(), cardsOfPeers));
     MAESTRO_ASSIGN(bool isConnected, agree(connect(cards)));
     if (!isConnected)
       return false;
     return agree(fabric ? fabric->probe() : Status());
   }
 
-  Status connect(const Records &cards) const {
+  /// Its card, and who is to have it.
+  Bytes cardForPeers() const {
+    ByteWriter writer;
+    writer.block(fabric ? fabric->card() : Bytes());
     for (const auto &[process, ranks] : peers)
-      MAESTRO_TRY(fabric->connect(ranks, control.nameOf(process), cards[process]));
+      writer.number(process);
+    return writer.take();
+  }
+  /// In the order of their numbers.
+  static Bytes cardsOfPeers(const Records &records, uint32_t process) {
+    ByteReader reader(records[process]);
+    (void)reader.block();
+    ByteWriter writer;
+    while (!reader.isWhole() && reader.isOk())
+      if (auto peer = reader.number<uint32_t>(); peer < records.size())
+        writer.block(ByteReader(records[peer]).block());
+    return writer.take();
+  }
+
+  Status connect(std::span<const std::byte> cards) const {
+    ByteReader reader(cards);
+    for (const auto &[process, ranks] : peers)
+      MAESTRO_TRY(fabric->connect(ranks, control.nameOf(process), reader.block()));
     return Status();
   }
 
@@ -172,21 +237,35 @@ private:
     writer.number(static_cast<uint32_t>(own.code()));
     writer.text(own.isOk() ? fabric ? fabric->name() : ""
                            : fmt::format("process {} ({}): {}", control.process(), host, own.message()));
-    MAESTRO_ASSIGN(Records records, control.gather(writer.take()));
-    firstName.clear();
-    for (const auto &record : records) {
-      ByteReader reader(record);
-      auto code = static_cast<StatusCode>(reader.number<uint32_t>());
-      std::string text = reader.text();
-      if (code != StatusCode::Ok) {
-        refusal = Status(code, std::move(text));
-        fabric.reset();
-        return false;
-      }
-      if (firstName.empty())
-        firstName = std::move(text);
+    MAESTRO_ASSIGN(Bytes said, control.askForAll(writer.take(), firstWord));
+    ByteReader reader(said);
+    auto code = static_cast<StatusCode>(reader.number<uint32_t>());
+    std::string text = reader.text();
+    if (code != StatusCode::Ok) {
+      refusal = Status(code, std::move(text));
+      fabric.reset();
+      return false;
     }
+    firstName = std::move(text);
     return true;
+  }
+
+  /// The first that cannot; else the first that has something to say.
+  static Bytes firstWord(const Records &records) {
+    const Bytes *first = &records.front();
+    for (const Bytes &record : records) {
+      ByteReader reader(record);
+      if (static_cast<StatusCode>(reader.number<uint32_t>()) != StatusCode::Ok)
+        return record;
+      if (isSilent(*first) && !isSilent(record))
+        first = &record;
+    }
+    return *first;
+  }
+  static bool isSilent(const Bytes &record) {
+    ByteReader reader(record);
+    (void)reader.number<uint32_t>();
+    return reader.text().empty();
   }
 
   transport::Control &control;

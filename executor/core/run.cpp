@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -42,7 +43,8 @@ public:
     MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options, [] { return stopRequested.load(); }));
     if (cluster)
       return executeTogether();
-    MAESTRO_TRY(checkMachines({MachineShare::here({{0, (*plan)->ranks()->size()}})}));
+    std::array machines = {MachineShare::here({{0, (*plan)->ranks()->size()}})};
+    MAESTRO_TRY(checkMachines(machines));
     MAESTRO_TRY(openOutput());
     if (!options.trace.empty())
       MAESTRO_TRY(createTrace());
@@ -86,8 +88,11 @@ private:
   Status executeShare() {
     MAESTRO_TRY(cluster->connect(*world));
     setLogQuiet(options.quiet || !isRoot());
-    MAESTRO_ASSIGN(auto machines, cluster->machines());
-    MAESTRO_TRY(checkMachines(machines));
+    MAESTRO_ASSIGN(std::string fits, cluster->judgeMachines([&](auto machines) -> Result<std::string> {
+      MAESTRO_TRY(checkMachines(machines));
+      return std::string(copiesFit ? "copies fit" : "");
+    }));
+    copiesFit = !fits.empty();
     auto open = [&]() -> Result<std::string> {
       MAESTRO_TRY(openOutput());
       if (!options.trace.empty())
@@ -114,10 +119,9 @@ private:
     return of;
   }
 
-  Status checkMachines(const std::vector<MachineShare> &machines) {
+  Status checkMachines(std::span<const MachineShare> machines) {
     MAESTRO_TRY(checkMemory(*plan, options.planPath, machines));
-    if (isRoot())
-      warnOfSharedCores(machines);
+    warnOfSharedCores(machines);
     copiesFit = !keeps() || Saver::copiesFit(*plan, Topology(*plan), machines);
     return Status();
   }

@@ -33,12 +33,6 @@ void read(const Frame &frame) {
     return check(decodeSeat(frame.body), frame.body);
   case MessageKind::Stop:
     return check(decodeStop(frame.body), frame.body);
-  case MessageKind::Records: {
-    auto records = decodeRecords(frame.body);
-    if (records && encodeRecords(*records) != frame.body)
-      std::abort();
-    return;
-  }
   case MessageKind::Beat: {
     static auto memory = std::move(*SharedMemory::create(1 << 16));
     static Progress progress = *Progress::create(*memory, 2);

@@ -210,16 +210,24 @@ protected:
   uint16_t port = freePort();
 };
 
-TEST_F(ControlTest, EverybodyHasEverybodysRecord) {
+TEST_F(ControlTest, EverybodyIsAnsweredFromEverybodysRecords) {
   for (uint32_t processes : {2u, 5u, 16u}) {
     port = freePort();
+    auto recordOf = [](uint32_t p, uint32_t round) {
+      return std::vector<std::byte>(p * 1000 + round, static_cast<std::byte>(p));
+    };
     auto causes = run(processes, unchanged, [&](uint32_t p, Control &control, std::unique_ptr<Part> &) -> Status {
       for (uint32_t round = 0; round < 20; ++round) {
-        std::vector<std::byte> own(p * 1000 + round, static_cast<std::byte>(p));
-        MAESTRO_ASSIGN(auto all, control.gather(own));
-        for (uint32_t q = 0; q < processes; ++q)
-          if (all[q] != std::vector<std::byte>(q * 1000 + round, static_cast<std::byte>(q)))
-            return Status::internal("another record");
+        // Each has its neighbour's record, and then its own number.
+        MAESTRO_ASSIGN(auto told, control.ask(recordOf(p, round), [&](const auto &records, uint32_t of) {
+          auto answer = records[(of + 1) % processes];
+          answer.push_back(static_cast<std::byte>(of));
+          return answer;
+        }));
+        auto expected = recordOf((p + 1) % processes, round);
+        expected.push_back(static_cast<std::byte>(p));
+        if (told != expected)
+          return Status::internal("another answer");
       }
       return control.leave();
     });
@@ -330,7 +338,7 @@ TEST_F(ControlTest, OneCauseEndsAll) {
     port = freePort();
     auto causes = run(4, unchanged, [&](uint32_t p, Control &control, std::unique_ptr<Part> &part) -> Status {
       part = std::make_unique<Part>(control, 8);
-      MAESTRO_TRY(control.gather({}).isOk() ? Status() : Status::internal("not all are here"));
+      MAESTRO_TRY(control.meetAgain());
       if (p == culprit)
         part->abort.raise(2 * culprit, "lost its mind");
       if (!part->waits(2s))
@@ -348,7 +356,7 @@ TEST_F(ControlTest, WhoGoesIsMissedAtOnce) {
   auto began = std::chrono::steady_clock::now();
   auto causes = run(3, unchanged, [&](uint32_t p, Control &control, std::unique_ptr<Part> &part) -> Status {
     part = std::make_unique<Part>(control, 3);
-    MAESTRO_TRY(control.gather({}).isOk() ? Status() : Status::internal("not all are here"));
+    MAESTRO_TRY(control.meetAgain());
     if (p == 1)
       return Status(); // Without a word.
     if (!part->waits(2s))

@@ -91,14 +91,6 @@ std::vector<std::byte> encode(const Beat &message) {
   return writer.number(stamps.sentNs).number(stamps.echoNs).number(stamps.echoReceivedNs).block(message.ranks).take();
 }
 
-std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records) {
-  ByteWriter writer;
-  writer.number(static_cast<uint32_t>(records.size()));
-  for (const auto &record : records)
-    writer.block(record);
-  return writer.take();
-}
-
 Result<Challenge> decodeChallenge(std::span<const std::byte> body) {
   ByteReader reader(body);
   Challenge message;
@@ -161,17 +153,6 @@ Result<Beat> decodeBeat(std::span<const std::byte> body) {
   message.stamps.echoReceivedNs = reader.number<int64_t>();
   message.ranks = reader.block();
   return whole(reader, std::move(message), "a sign of life");
-}
-
-Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body) {
-  ByteReader reader(body);
-  auto count = reader.number<uint32_t>();
-  std::vector<std::vector<std::byte>> records;
-  for (uint32_t i = 0; i < count && reader.isOk(); ++i) {
-    std::span<const std::byte> record = reader.block();
-    records.emplace_back(record.begin(), record.end());
-  }
-  return whole(reader, std::move(records), "the list of records");
 }
 
 Proof proofOf(const Introduction &message, const Nonce &challenge, std::string_view secret) {

@@ -5,7 +5,7 @@
 //                                       ◀─────────  Introduction{who it is, nonce, proof}
 //   Verdict{welcome or why not, proof}  ─────────▶
 //   Seat{its place in the job}          ─────────▶   when all have come
-//   then both ways: Record, Beat, Stop, Finish; from process 0 also Records
+//   then both ways: Beat, Stop, Finish; to process 0 Record, from it Answer
 //
 // Proofs are over both nonces and all that the message says, with the job's secret: who replays has the wrong nonce.
 #pragma once
@@ -24,7 +24,7 @@ namespace maestro::transport {
 
 inline constexpr uint32_t kControlProtocol = 3;
 
-enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record, Records, Beat, Stop, Finish, Seat };
+enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record, Answer, Beat, Stop, Finish, Seat };
 
 /// A frame: 4 bytes of length, of what follows; 1 of kind; the body.
 inline constexpr size_t kFrameHeaderBytes = 5;
@@ -106,9 +106,6 @@ Result<Verdict> decodeVerdict(std::span<const std::byte> body);
 Result<Seat> decodeSeat(std::span<const std::byte> body);
 Result<Stop> decodeStop(std::span<const std::byte> body);
 Result<Beat> decodeBeat(std::span<const std::byte> body);
-/// A list of records, one a process.
-std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records);
-Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body);
 
 Proof proofOf(const Introduction &message, const Nonce &challenge, std::string_view secret);
 Proof proofOf(const Verdict &message, const Introduction &answered, const Nonce &challenge, std::string_view secret);
