@@ -234,8 +234,13 @@ std::string Cluster::nameOf(uint32_t rank) const {
 }
 
 Status Cluster::leave() {
-  if (fabric)
+  if (fabric) {
     fabric->awaitIdle();
+    if (std::string troubles = fabric->troubles(); !troubles.empty())
+      logWarning(fmt::format("{}, {}: while this ran its counters of trouble have grown: {}; the run is right, and may "
+                             "have been slower (docs/cluster.md)",
+                             control->nameOf(control->process()), fabric->name(), troubles));
+  }
   return control->leave();
 }
 

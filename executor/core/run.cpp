@@ -298,6 +298,8 @@ private:
     }
     if (progress)
       progress->finish();
+    if (std::string network = report.networkSummary(); !network.empty() && isRoot())
+      logInfo(network);
     if (saver)
       MAESTRO_TRY(saver->finish());
     if (validation && isRoot())

@@ -45,13 +45,15 @@ def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
         alone = scratch.path / f"{name}-alone"
         ranks = 4 if name in ("kd", "multimodal") else 2
         for where, place, processes, *forced in places(ranks):
+            network = forced or isinstance(place, Network) or alone_runs  # Else memory.
             out = "-".join([name, where, str(processes), *forced])
             statuses, said = Job(scratch, place, processes, *arguments, *more, *forced, "--out", out).end()
             together = scratch.path / out
             different = [] if any(statuses) else [
                 *different_files(alone / f"checkpoint-{steps:06d}", together / f"checkpoint-{steps:06d}"),
                 *(["gradients"] if (alone / "gradients.safetensors").read_bytes() != (together / "gradients.safetensors").read_bytes() else []),
-                *(["losses"] if [line["loss"] for line in metrics(alone)] != [line["loss"] for line in metrics(together)] else [])]
+                *(name for name in ("loss", "edges") if [line[name] for line in metrics(alone)] != [line[name] for line in metrics(together)]),
+                *(["network"] if any(("network" in line) != bool(network) for line in metrics(together)) else [])]
             scratch.check(f"{name}: {processes} processes, {where}", not any(statuses) and not different,
                           "" if not any(statuses) and not different else f"{statuses} {different} {said}")
 

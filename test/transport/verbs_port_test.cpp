@@ -1,6 +1,7 @@
 // Which port of which RDMA device is used, on machines that a fake library describes; and endpoints as they travel.
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/port.h"
+#include "transport/verbs/troubles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -121,6 +125,26 @@ std::string choose(std::vector<FakeDevice> devices, const std::string &wanted = 
   }
   EXPECT_EQ(opened, 0) << "devices that are still open";
   return chosen;
+}
+
+TEST(VerbsTroubles, WhatHasGrownIsNamed) {
+  std::string root = testing::TempDir() + "troubles", port = root + "/mlx5_0/ports/1";
+  std::filesystem::create_directories(port + "/counters");
+  std::filesystem::create_directories(port + "/hw_counters");
+  auto write = [&](const std::string &name, const std::string &text) { std::ofstream(port + "/" + name) << text; };
+  write("counters/symbol_error", "7\n");
+  write("counters/port_xmit_data", "1000\n");
+  write("hw_counters/packet_seq_err", "2\n");
+  write("hw_counters/out_of_sequence", "no number\n");
+  auto before = readTroubles("mlx5_0", 1, root);
+  EXPECT_EQ(before, (std::map<std::string, uint64_t>{{"symbol_error", 7}, {"packet_seq_err", 2}}));
+  EXPECT_EQ(troublesSince(before, before), "");
+  write("hw_counters/packet_seq_err", "5\n");
+  write("counters/symbol_error", "8\n");
+  write("counters/port_xmit_data", "2000\n");
+  EXPECT_EQ(troublesSince(before, readTroubles("mlx5_0", 1, root)), "packet_seq_err 3, symbol_error 1");
+  EXPECT_TRUE(readTroubles("mlx5_1", 1, root).empty()) << "no such device";
+  std::filesystem::remove_all(root);
 }
 
 TEST(VerbsPortTest, TheJobsOwnAddressComesFirst) {
