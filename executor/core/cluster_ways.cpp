@@ -158,7 +158,15 @@ public:
 
   /// False where one of the processes cannot, and why() is the first that says so.
   Result<bool> verbs() {
+    MAESTRO_ASSIGN(transport::PortShare share, shareOfMachine());
+    MAESTRO_ASSIGN(bool isOpen, verbs(share));
+    // Each machine's ports may lead to networks of their own: then all take the first.
+    return isOpen || !areOpen ? Result<bool>(isOpen) : verbs(transport::PortShare());
+  }
+
+  Result<bool> verbs(transport::PortShare share) {
     transport::VerbsOptions options;
+    options.share = share;
     options.address = control.address();
     if (const char *device = std::getenv("MAESTRO_IB_DEVICE"))
       options.device = device;
@@ -193,14 +201,38 @@ private:
       else
         own = Status(opened.status().code(), textOf(opened.status()));
     }
-    MAESTRO_ASSIGN(bool isOpen, agree(own));
-    if (!isOpen)
+    MAESTRO_ASSIGN(areOpen, agree(own));
+    if (!areOpen)
       return false;
     MAESTRO_ASSIGN(Bytes cards, control.ask(cardForPeers(), cardsOfPeers));
     MAESTRO_ASSIGN(bool isConnected, agree(connect(cards)));
     if (!isConnected)
       return false;
     return agree(fabric ? fabric->probe() : Status());
+  }
+
+  /// Which of the processes of its machine this one is.
+  Result<transport::PortShare> shareOfMachine() {
+    std::string host = hostName();
+    std::map<std::string, uint32_t> counts, taken; // In process 0.
+    MAESTRO_ASSIGN(Bytes said,
+                   control.ask(std::as_bytes(std::span(host)), [&](const Records &records, uint32_t process) {
+                     auto hostOf = [&](uint32_t p) {
+                       return std::string(reinterpret_cast<const char *>(records[p].data()), records[p].size());
+                     };
+                     for (uint32_t p = 0; process == 0 && p < records.size(); ++p)
+                       ++counts[hostOf(p)];
+                     return ByteWriter().number(taken[hostOf(process)]++).number(counts[hostOf(process)]).take();
+                   }));
+    ByteReader reader(said);
+    uint32_t index = reader.number<uint32_t>();
+    return transport::PortShare{index, reader.number<uint32_t>()};
+  }
+
+  static std::string hostName() {
+    char host[256] = "";
+    (void)::gethostname(host, sizeof host - 1);
+    return host;
   }
 
   /// Its card, and who is to have it.
@@ -231,12 +263,10 @@ private:
 
   /// Whether all can go on; the first that cannot, and why, is the refusal, the same in all processes.
   Result<bool> agree(const Status &own) {
-    char host[256] = "";
-    (void)::gethostname(host, sizeof host - 1);
     ByteWriter writer;
     writer.number(static_cast<uint32_t>(own.code()));
     writer.text(own.isOk() ? fabric ? fabric->name() : ""
-                           : fmt::format("process {} ({}): {}", control.process(), host, own.message()));
+                           : fmt::format("process {} ({}): {}", control.process(), hostName(), own.message()));
     MAESTRO_ASSIGN(Bytes said, control.askForAll(writer.take(), firstWord));
     ByteReader reader(said);
     auto code = static_cast<StatusCode>(reader.number<uint32_t>());
@@ -274,6 +304,7 @@ private:
   const transport::Abort &abort;
   std::unique_ptr<NetworkFabric> fabric;
   std::string firstName;
+  bool areOpen = false; ///< All, at the last try; but not all may be reached.
   Status refusal;
 };
 

@@ -115,11 +115,12 @@ FakeGid v1(uint8_t network) { return {IBV_GID_TYPE_ROCE_V1, {{10, 0, network, 1}
 FakeGid linkLocal() { return {}; }
 
 /// "device:port:GID", or what is said.
-std::string choose(std::vector<FakeDevice> devices, const std::string &wanted = "", bool onlyAddress = false) {
+std::string choose(std::vector<FakeDevice> devices, const std::string &wanted = "", bool onlyAddress = false,
+                   PortShare share = {}) {
   machine = std::move(devices);
   std::string chosen;
   {
-    auto port = openVerbsPort(library, wanted, kAddress, onlyAddress);
+    auto port = openVerbsPort(library, wanted, kAddress, onlyAddress, share);
     chosen = port ? port->device + ":" + std::to_string(port->number) + ":" + std::to_string(port->gidIndex)
                   : std::string(port.status().message());
   }
@@ -153,6 +154,24 @@ TEST(VerbsPortTest, TheJobsOwnAddressComesFirst) {
   EXPECT_EQ(choose({other, infiniband, same}), "mlx5_1:1:2");
   EXPECT_EQ(choose({other, infiniband}), "mlx5_2:1:0");
   EXPECT_EQ(choose({other}), "mlx5_0:1:2") << "RoCE v2, and not the link-local address";
+}
+
+TEST(VerbsPortTest, TheProcessesOfAMachineShareItsPorts) {
+  auto infiniband = [](const char *name) { return FakeDevice{name, {{{linkLocal()}, false}}}; };
+  std::vector<FakeDevice> rails = {infiniband("mlx5_0"), infiniband("mlx5_1"), infiniband("mlx5_2"),
+                                   infiniband("mlx5_3")};
+  rails.insert(rails.begin(), FakeDevice{"roce0", {{{v2(7)}}}}); // Less good.
+  auto taken = [&](uint32_t count, const std::string &wanted = "") {
+    std::string all;
+    for (uint32_t index = 0; index < count; ++index)
+      all += (index ? " " : "") + choose(rails, wanted, false, {index, count}).substr(0, 6);
+    return all;
+  };
+  EXPECT_EQ(taken(1), "mlx5_0");
+  EXPECT_EQ(taken(2), "mlx5_0 mlx5_2");
+  EXPECT_EQ(taken(4), "mlx5_0 mlx5_1 mlx5_2 mlx5_3");
+  EXPECT_EQ(taken(8), "mlx5_0 mlx5_0 mlx5_1 mlx5_1 mlx5_2 mlx5_2 mlx5_3 mlx5_3");
+  EXPECT_EQ(taken(2, "mlx5_3"), "mlx5_3 mlx5_3") << "it was named";
 }
 
 TEST(VerbsPortTest, WhatCannotBeUsedIsPassedOver) {

@@ -91,7 +91,7 @@ public:
 
   Status open() {
     MAESTRO_TRY(openQueues().withContext("verbs"));
-    MAESTRO_ASSIGN(port, openVerbsPort(functions, options.device, options.address, options.onlyAddress));
+    MAESTRO_ASSIGN(port, openVerbsPort(functions, options.device, options.address, options.onlyAddress, options.share));
     troublesBefore = readTroubles(port.device, port.number);
     MAESTRO_TRY(
         make(domain, functions.allocDomain(port.context.get()), functions.deallocDomain, "a protection domain"));
