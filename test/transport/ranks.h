@@ -7,12 +7,15 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace maestro::transport::test {
 
+/// Mapped: threads each of which maps the others' segments, as processes do that were not forked from one another.
 /// Networked: threads that share no segment with each other, but a network.
-enum class RankKind { Threads, Processes, Networked };
+enum class RankKind { Threads, Processes, Mapped, Networked };
 
 /// What the ranks of one test share. Make everything in it before run().
 class World {
@@ -26,6 +29,13 @@ public:
   SharedMemory &memory() const { return *shared; }
   const Abort &abort() const { return stop; }
   uint32_t ranks() const { return count; }
+  /// The mappings in which ranks meet.
+  std::vector<std::span<std::byte>> mappings() const {
+    std::vector<std::span<std::byte>> all = {shared->span()};
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  }
+  void addMapping(std::span<std::byte> mapping) { others.push_back(mapping); }
   /// Zeros that all ranks see.
   template <typename T> T *make(uint64_t elements) { return *shared->make<T>(elements, "test"); }
 
@@ -36,12 +46,14 @@ private:
 
   uint32_t count;
   std::unique_ptr<SharedMemory> shared;
+  std::vector<std::span<std::byte>> others;
   Abort stop;
   std::atomic<uint32_t> *ended;
 };
 
 inline const char *nameOf(RankKind kind) {
-  return kind == RankKind::Threads ? "Threads" : kind == RankKind::Processes ? "Processes" : "Networked";
+  constexpr const char *kNames[] = {"Threads", "Processes", "Mapped", "Networked"};
+  return kNames[static_cast<size_t>(kind)];
 }
 std::ostream &operator<<(std::ostream &stream, RankKind kind);
 

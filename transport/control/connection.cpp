@@ -173,6 +173,19 @@ bool isOwnAddress(const std::string &address) {
          std::any_of(all.begin(), all.end(), [&](const Interface &each) { return each.address == address; });
 }
 
+std::string outwardAddress() {
+  char host[256] = "";
+  (void)::gethostname(host, sizeof host - 1);
+  if (auto addresses = resolve(host))
+    for (const std::string &address : *addresses)
+      if (!isLoopback(address) && isOwnAddress(address))
+        return address;
+  for (const Interface &each : interfaces())
+    if (!isLoopback(each.address) && each.address.find('%') == std::string::npos) // One of the link alone.
+      return each.address;
+  return "";
+}
+
 Result<std::string> addressOfInterface(const std::string &interface) {
   std::string known;
   for (const Interface &each : interfaces()) {
