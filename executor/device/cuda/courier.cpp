@@ -77,7 +77,7 @@ void Courier::serve() {
       releaseWaits();
     if (moved)
       lastNs = now;
-    else if (now - patrolNs > kPatrolNs) {
+    else if (works && now - patrolNs > kPatrolNs) {
       patrolNs = now;
       listener.lookAfterGpu();
       reportWait(queues[static_cast<size_t>(Queue::Compute)]);

@@ -33,6 +33,10 @@ Status checkGpu(const cuda::Context &context, const CudaDeviceOptions &options) 
   if (context.attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) == 0)
     return Status::unavailable(context.name() + " has no stream memory operations of 64 bits, with which queues wait; "
                                                 "use a GPU of compute capability 7.0 or newer");
+  if (context.attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) == 0)
+    return Status::unavailable(context.name() +
+                               " does not see the host's memory at the host's addresses, through which "
+                               "ranks meet; use a machine with 64-bit Linux on x86 or Arm servers");
   const cuda::Driver &driver = context.driver();
   size_t free = 0, total = 0;
   context.makeCurrent();

@@ -30,7 +30,9 @@ CudaQueues::CudaQueues(const cuda::Context &context, const DeviceOptions &option
 
 CudaQueues::~CudaQueues() {
   for (auto &stream : streams)
-    stream.reset(); // The courier has its part in that.
+    if (stream)
+      stream->drain();
+  courier.reset(); // It has had its part in that, and looks at streams.
 }
 
 void CudaQueues::lose(Status status) {

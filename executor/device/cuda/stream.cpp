@@ -15,13 +15,16 @@ Result<std::unique_ptr<Stream>> Stream::create(const cuda::Context &context) {
 Stream::~Stream() {
   const cuda::Driver &driver = context.driver();
   context.makeCurrent();
-  if (stream) {
-    (void)driver.cuStreamSynchronize(stream);
+  if (stream)
     (void)driver.cuStreamDestroy(stream);
-  }
   for (CUevent event : events)
     if (event)
       (void)driver.cuEventDestroy(event);
+}
+
+void Stream::drain() {
+  context.makeCurrent();
+  (void)context.driver().cuStreamSynchronize(stream); // What fails has been said, or matters no longer.
 }
 
 Status Stream::makeRoom() {

@@ -11,10 +11,11 @@ namespace maestro::executor {
 class Stream {
 public:
   static Result<std::unique_ptr<Stream>> create(const cuda::Context &context);
-  /// After what is queued.
   ~Stream();
 
   CUstream get() const { return stream; }
+  /// Returns when all that is queued is done.
+  void drain();
   /// Before an operation is put on it: waits while too many are under way.
   Status makeRoom();
   /// The point behind all operations so far.
