@@ -5,6 +5,7 @@
 // On a stream of the fake driver a product is a kernel among others; without a stream it is done when the call returns.
 #include "base/dtype.h"
 #include "kernels/cuda/host/grid.h"
+#include "test/cuda/fake/kernels.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
@@ -111,6 +112,7 @@ struct ProductParams {
   float alpha, beta;
   uint8_t *workspace;
   uint64_t workspaceBytes;
+  MaestroFakeCudaThreadInGrid threadInGrid; ///< Of whoever runs the grid.
 };
 
 float elementAt(const LayoutData &layout, const void *data, int64_t batch, uint64_t row, uint64_t column) {
@@ -122,7 +124,7 @@ float elementAt(const LayoutData &layout, const void *data, int64_t batch, uint6
 /// One element of D a thread; the workspace becomes rubbish.
 void product(const void *params) {
   const auto &p = *static_cast<const ProductParams *>(params);
-  uint64_t thread = host::threadInGrid();
+  uint64_t thread = p.threadInGrid();
   if (thread < p.workspaceBytes)
     p.workspace[thread] = 0xee;
   uint64_t size = p.d.rows * p.d.columns;
@@ -155,14 +157,17 @@ constexpr host::KernelEntry kProduct{"fake_cublaslt_product", sizeof(ProductPara
 cublasStatus_t launch(const ProductParams &params, cudaStream_t stream) {
   uint64_t threads = params.d.rows * params.d.columns * static_cast<uint64_t>(params.d.batch);
   unsigned blocks = static_cast<unsigned>((std::max(threads, params.workspaceBytes) + 255) / 256);
-  if (!stream)
-    return host::runGrid(kProduct, {blocks}, 256, 0, &params).isOk() ? CUBLAS_STATUS_SUCCESS
-                                                                     : CUBLAS_STATUS_EXECUTION_FAILED;
+  ProductParams copy = params;
+  if (!stream) {
+    copy.threadInGrid = host::threadInGrid;
+    return host::runGrid(kProduct, {blocks}, 256, 0, &copy).isOk() ? CUBLAS_STATUS_SUCCESS
+                                                                   : CUBLAS_STATUS_EXECUTION_FAILED;
+  }
   void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   auto cuLaunch = driver ? reinterpret_cast<decltype(&::cuLaunchKernel)>(::dlsym(driver, "cuLaunchKernel")) : nullptr;
   if (!cuLaunch)
     return refuse("a stream, and no driver", CUBLAS_STATUS_NOT_INITIALIZED);
-  ProductParams copy = params;
+  copy.threadInGrid = reinterpret_cast<MaestroFakeCudaThreadInGrid>(::dlsym(driver, MAESTRO_FAKE_CUDA_THREAD_IN_GRID));
   void *list[] = {&copy};
   auto function =
       reinterpret_cast<CUfunction>(const_cast<host::KernelEntry *>(&kProduct)); // As the fake driver has them.
@@ -305,6 +310,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
     return refuse("a bias without an address");
   return launch({dataOf<OperationData>(operation), *layouts[0], *layouts[1], *layouts[3], dataA, dataB, dataD,
                  *static_cast<const float *>(alpha), *static_cast<const float *>(beta),
-                 static_cast<uint8_t *>(workspace), chosen.workspace},
+                 static_cast<uint8_t *>(workspace), chosen.workspace, nullptr},
                 stream);
 }

@@ -116,6 +116,10 @@ extern "C" __attribute__((visibility("default"))) void maestroFakeCudaAddKernel(
   AddedKernels::get().entries[entry->name] = entry;
 }
 
+extern "C" __attribute__((visibility("default"))) uint64_t maestroFakeCudaThreadInGrid() {
+  return maestro::kernels::cuda::host::threadInGrid();
+}
+
 // ---- streams
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
