@@ -28,7 +28,7 @@ MAY_USE = {
     "base": set(),
     "plan": {"flatbuffers", "fmt"},
     "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda", "fmt"},
-    "transport": {"infiniband", "rdma", "openssl", "fmt"},
+    "transport": {"infiniband", "rdma", "openssl", "pmix.h", "fmt"},
     "wavefront": set(),
     "executor": {"nlohmann", "archive.h", "archive_entry.h", "fmt"},
     "cost_models": {"fmt"},
