@@ -3,13 +3,11 @@
 // found.
 #pragma once
 
+#include "executor/core/cluster_neighbours.h"
 #include "executor/core/run.h"
-#include "executor/core/world.h"
 #include "transport/control/control.h"
 #include "transport/network/network_fabric.h"
-#include "transport/rank_range.h"
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -19,9 +17,6 @@ struct ClusterWays {
   std::unique_ptr<transport::NetworkFabric> fabric; ///< Connected, not started; null where this process needs none.
   std::string text; ///< "shared memory within a machine, libfabric … between machines; not verbs: …"
 };
-
-/// Processes with which this one has something to do, and their ranks.
-using PeerRanks = std::map<uint32_t, transport::RankRange>;
 
 /// By all processes; who is another one's peer has it as a peer, too. The world knows the memory of neighbours
 /// afterwards. Unavailable, for all and with the same text, where the way that was asked for cannot be used by one of

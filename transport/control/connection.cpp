@@ -96,7 +96,7 @@ Status Connection::receive() {
     ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);
     if (count > 0)
       frames.add({buffer, static_cast<size_t>(count)});
-    else if (count == 0)
+    else if (count == 0 || errno == ECONNRESET) // The same to whoever is left: what was unread decides which.
       return Status::unavailable("the connection was closed");
     else if (errno == EAGAIN || errno == EWOULDBLOCK)
       return Status();
