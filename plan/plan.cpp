@@ -46,6 +46,16 @@ Result<Plan> Plan::fromBytes(std::span<const uint8_t> bytes, std::string folder)
   return fromStorage(std::move(storage), bytes.size(), std::move(folder));
 }
 
+Result<Plan> Plan::spare(uint32_t lostNodes) const {
+  uint32_t count = root->spares() ? root->spares()->size() : 0;
+  if (lostNodes < 1 || lostNodes > count)
+    return Status::invalidInput(fmt::format("the plan, for {} nodes, has no plan for {} less; maestro-plan "
+                                            "--spare-nodes {} makes such",
+                                            root->machine()->nodes(), lostNodes, lostNodes));
+  const auto &bytes = *root->spares()->Get(lostNodes - 1)->plan();
+  return fromBytes({bytes.data(), bytes.size()}, planFolder);
+}
+
 namespace {
 
 struct CloseFile {

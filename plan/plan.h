@@ -54,6 +54,8 @@ public:
   std::span<const uint8_t> bytes() const { return {storage.get(), size}; }
   /// hashBytes(bytes()): identifies a plan in checkpoints.
   uint64_t hash() const { return contentHash; }
+  /// The plan for so many nodes less, with the same folder. InvalidInput where this one has none.
+  Result<Plan> spare(uint32_t lostNodes) const;
   /// Where relative paths of the plan start; "." when it came from the current folder.
   const std::string &folder() const { return planFolder; }
 

@@ -16,7 +16,7 @@ Status verifyExecutable(const fb::Plan &plan, uint32_t index, Work &work) {
   return verifyDataflow(executable);
 }
 
-Status verifyMeaning(const fb::Plan &plan, size_t fileBytes) {
+Status verifyMeaning(const fb::Plan &plan, size_t fileBytes, bool isSpare) {
   Work work(fileBytes);
   MAESTRO_TRY(verifyCommon(plan, work));
   MAESTRO_TRY(verifyTraining(plan, work));
@@ -25,14 +25,22 @@ Status verifyMeaning(const fb::Plan &plan, size_t fileBytes) {
   for (uint32_t i = 0; i < plan.executables()->size(); ++i)
     MAESTRO_TRY(verifyExecutable(plan, i, work));
   MAESTRO_TRY(verifyCompleteness(plan));
-  return verifyGradientSums(plan, work);
+  MAESTRO_TRY(verifyGradientSums(plan, work));
+  if (isSpare && plan.spares())
+    return wrong(Place::root() / "spares", "a spare has none of its own");
+  return verifySpares(plan);
 }
 
 } // namespace
 
+Status verifyWhole(std::span<const uint8_t> bytes, bool isSpare) {
+  MAESTRO_TRY(verifyBytes(bytes));
+  return verifyMeaning(*fb::GetPlan(bytes.data()), bytes.size(), isSpare);
+}
+
 Status verify(std::span<const uint8_t> bytes) {
   MAESTRO_TRY(verifyBytes(bytes));
-  Status status = verifyMeaning(*fb::GetPlan(bytes.data()), bytes.size());
+  Status status = verifyMeaning(*fb::GetPlan(bytes.data()), bytes.size(), /*isSpare=*/false);
   if (status.isOk())
     return status;
   return {status.code(), std::string(status.message()) + "; make the plan again with maestro-plan"};

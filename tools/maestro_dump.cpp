@@ -24,6 +24,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> words; ///< [command] plan…
   std::string format = "summary", section, measured;
+  uint32_t lostNodes = 0;
   bool explain = false, fileOrder = false;
 };
 
@@ -50,6 +51,8 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--measured", arguments.measured, "What maestro-run --trace wrote: show it beside its prediction");
   app.add_flag("--file-order", arguments.fileOrder, "Predict the baseline's order, in which samples come as they are");
   app.add_option("--section", arguments.section, "Show this section alone");
+  app.add_option("--lost-nodes", arguments.lostNodes, "Show the plan for so many nodes less")
+      ->check(wholeNumber<'1'>, "");
   app.add_flag(
       "--explain", arguments.explain,
       "Show why: each decision and its next best value, what binds, what more would bring, where numbers are from");
@@ -64,7 +67,7 @@ Status refuseExtras(const CLI::App &app) {
   return Status::invalidInput(
       fmt::format("unknown option '{}' (see maestro-dump --help){}", extra,
                   didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain", "--measured",
-                                                             "--file-order", "--help", "--version"})));
+                                                             "--lost-nodes", "--file-order", "--help", "--version"})));
 }
 
 /// The text to standard output. A reader that went away has read what it wanted.
@@ -137,6 +140,9 @@ Status show(const Arguments &arguments, const std::string &path) {
     return Status::invalidInput(
         fmt::format("--measured goes with --format summary, trace or html, not {}", arguments.format));
   MAESTRO_ASSIGN(plan::Plan plan, plan::Plan::load(path));
+  if (arguments.lostNodes > 0) {
+    MAESTRO_ASSIGN(plan, plan.spare(arguments.lostNodes));
+  }
   MAESTRO_ASSIGN(plan::Selection selection, select(plan, arguments.section));
   if (arguments.explain)
     return writeOut(plan::explain(plan, selection));
@@ -191,9 +197,10 @@ Status run(const Arguments &arguments) {
     return Status::invalidInput(
         fmt::format("'{}' is no command; give one plan, or verify, diff or lint and their plans{}", paths.front(),
                     didYouMean(paths.front(), kCommands)));
-  if (command != "show" && (!arguments.section.empty() || arguments.explain || !arguments.measured.empty()))
+  if (command != "show" &&
+      (!arguments.section.empty() || arguments.explain || !arguments.measured.empty() || arguments.lostNodes > 0))
     return Status::invalidInput(
-        fmt::format("--section, --explain and --measured show a plan; they do not go with {}", command));
+        fmt::format("--section, --explain, --measured and --lost-nodes show a plan; they do not go with {}", command));
   if (paths.size() != expected)
     return Status::invalidInput(fmt::format("maestro-dump {} takes {} plan{}, and {} were given", command, expected,
                                             expected == 1 ? "" : "s", paths.size()));

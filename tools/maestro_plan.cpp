@@ -21,7 +21,7 @@ struct Arguments {
   planner::PlanOptions options;
   std::vector<std::string> pins, data;
   std::string stopAfter, deadline, logFormat = "text";
-  int topK = 1;
+  int topK = 1, spareNodes = 0;
   bool quiet = false;
 };
 
@@ -44,6 +44,9 @@ void declare(CLI::App &app, Arguments &arguments) {
       "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
   app.add_option("--deadline", arguments.deadline,
                  "Time for the whole command, for example 10s: the search ends early");
+  app.add_option("--spare-nodes", arguments.spareNodes,
+                 "Also plan for clusters that lost up to so many nodes, for maestro-run --restarts to go on with")
+      ->check(wholeNumber<'1'>, "");
   app.add_option("--top-k", arguments.topK, "Keep the K best plans: plan.mpl, plan.2.mpl, …")
       ->check(wholeNumber<'1'>, "");
   app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
@@ -104,6 +107,7 @@ Status interpret(Arguments &arguments) {
   if (!arguments.data.empty())
     options.readSizes = [&](const planner::DataQuestion &question) { return readSizes(arguments.data, question); };
   options.topK = static_cast<uint32_t>(arguments.topK);
+  options.spareNodes = static_cast<uint32_t>(arguments.spareNodes);
   if (!arguments.stopAfter.empty()) {
     options.stopAfter = phaseFromName(arguments.stopAfter);
     if (!options.stopAfter)

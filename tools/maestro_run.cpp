@@ -5,6 +5,7 @@
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
 #include "tools/restarts.h"
+#include "transport/control/pmix.h"
 
 #include <CLI/CLI.hpp>
 
@@ -121,10 +122,11 @@ int main(int argc, char **argv) {
   auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed")->check(wholeNumber<'0'>, "");
   app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")
       ->check(CLI::IsMember({"threads", "processes"}));
-  app.add_option(
-         "--transport", transport,
-         "Between processes: auto takes RDMA (verbs) where it reaches all, else TCP (libfabric); or one of them")
-      ->check(CLI::IsMember({"auto", "verbs", "libfabric"}));
+  app.add_option("--transport", transport,
+                 "Between processes: auto takes memory on one machine (local), else RDMA (verbs) where it reaches all, "
+                 "else TCP "
+                 "(libfabric); or one of them for all")
+      ->check(CLI::IsMember({"auto", "local", "verbs", "libfabric"}));
   app.add_option("--restarts", restarts,
                  "Start again from the last checkpoint, up to so many times, when the machine or a peer failed")
       ->check(wholeNumber<'1'>, "");
@@ -153,7 +155,8 @@ int main(int argc, char **argv) {
                    : resume == "auto" ? executor::RunOptions::Resume::IfAny
                                       : executor::RunOptions::Resume::Yes;
   options.processes = ranks == "processes";
-  options.transport = transport == "verbs"       ? executor::TransportChoice::Verbs
+  options.transport = transport == "local"       ? executor::TransportChoice::Local
+                      : transport == "verbs"     ? executor::TransportChoice::Verbs
                       : transport == "libfabric" ? executor::TransportChoice::Libfabric
                                                  : executor::TransportChoice::Auto;
   options.adapts = adapt;
@@ -164,6 +167,8 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN); // Beyond a file size limit a write then fails as on a full disk.
   Status status = parseWeights(weights, options.weights);
+  if (status.isOk())
+    status = transport::meetThroughPmix();
   options.restarts = restarts;
   if (status.isOk() && restarts > 0)
     status = executor::beforeRestarts(options);

@@ -25,6 +25,12 @@ struct WordPlace : Place {
   WordPlace operator+(uint32_t words) const { return {{rank, offset + words * sizeof(Word)}, index + words}; }
 };
 
+/// What has been written over a network so far.
+struct Traffic {
+  uint64_t bytes = 0;
+  int64_t busyNs = 0; ///< While something was under way.
+};
+
 /// Writes to ranks of other processes. What one thread gives it for one rank, a count included, takes effect there in
 /// this order: who sees the count sees what was written before. Failures end the job (Abort), so nothing here returns
 /// one. Calls block only while the fabric's ring is full.
@@ -48,6 +54,7 @@ public:
   /// Returns when all that was given has left and is counted, or, once the job has ended, when nothing of it will be
   /// touched any more. Before what write() was given goes.
   virtual void awaitIdle() = 0;
+  virtual Traffic traffic() const { return {}; }
 };
 
 /// Memory that this process may write.

@@ -1,8 +1,8 @@
 // The memory of each rank that others may write: one segment a rank, in which every protocol has its places.
 //
 // Where a place lies follows from the plan alone: every rank reserves the same places in the same order, so nobody has
-// to tell offsets. Only where a segment itself is, is told: here as an address in memory that ranks share; between
-// machines by the fabric.
+// to tell offsets. Only where a segment itself is, is told: as an address in memory that ranks share, by a descriptor
+// to processes of the same machine, and between machines by the fabric.
 #pragma once
 
 #include "base/status.h"
@@ -66,7 +66,9 @@ public:
   static Result<Segments> create(SharedMemory &memory, const SegmentPlan &plan) {
     return create(memory, plan, {0, plan.ranks()});
   }
-  /// The way to all other ranks; it must outlive every end that is made.
+  /// Where the segment of another process's rank is mapped here; it must outlive every end that is made.
+  void map(uint32_t rank, std::byte *base) { all[rank].base = base; }
+  /// The way to all others; likewise.
   void connect(Fabric &way) { fabric = &way; }
 
   RankRange ranksHere() const { return here; }
@@ -76,7 +78,7 @@ public:
   Target target(const Place &place) const { return {memoryOf(place), fabric, place}; }
   WordTarget target(const WordPlace &place) const { return {reinterpret_cast<Word *>(memoryOf(place)), fabric, place}; }
 
-  // ---- of ranks that are here
+  // ---- of ranks whose segments are mapped
 
   std::byte *at(const Place &place) const { return memoryOf(place); }
   template <typename T> T *as(const Place &place) const { return reinterpret_cast<T *>(at(place)); }
@@ -90,7 +92,7 @@ public:
 
 private:
   struct Segment {
-    std::byte *base = nullptr; ///< Null: not here.
+    std::byte *base = nullptr; ///< Null: not mapped.
     uint64_t bytes = 0;
     std::vector<uint64_t> words; ///< Offsets, by index.
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,11 @@
 
 namespace maestro::transport {
 namespace {
+
+uint64_t wholePages(uint64_t bytes) {
+  uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return (std::max<uint64_t>(bytes, 1) + page - 1) / page * page;
+}
 
 Status outOfMemory(std::string_view what, uint64_t bytes, int error) {
   return Status::unavailable(std::string(what) + " of " + std::to_string(bytes) +
@@ -23,7 +29,7 @@ Status outOfMemory(std::string_view what, uint64_t bytes, int error) {
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t bytes, bool prefaulted) {
   uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  uint64_t size = (std::max<uint64_t>(bytes, 1) + page - 1) / page * page;
+  uint64_t size = wholePages(bytes);
   void *base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     return outOfMemory("mapping", size, errno);
@@ -37,7 +43,35 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t bytes, bool 
   return memory;
 }
 
-SharedMemory::~SharedMemory() { munmap(base, size); }
+Result<std::unique_ptr<SharedMemory>> SharedMemory::createOpen(uint64_t bytes) {
+  uint64_t size = wholePages(bytes);
+  int file = memfd_create("maestro", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0)
+    return outOfMemory("memfd_create", size, errno);
+  void *base = MAP_FAILED;
+  if (ftruncate(file, static_cast<off_t>(size)) == 0 &&
+      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (base == MAP_FAILED) {
+    Status failed = outOfMemory("mapping", size, errno);
+    close(file);
+    return failed;
+  }
+  return std::unique_ptr<SharedMemory>(new SharedMemory(static_cast<char *>(base), size, file));
+}
+
+Result<std::unique_ptr<SharedMemory>> SharedMemory::map(int descriptor, uint64_t bytes) {
+  void *base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (base == MAP_FAILED)
+    return outOfMemory("mapping another process's memory", bytes, errno);
+  return std::unique_ptr<SharedMemory>(new SharedMemory(static_cast<char *>(base), bytes));
+}
+
+SharedMemory::~SharedMemory() {
+  munmap(base, size);
+  if (file >= 0)
+    close(file);
+}
 
 Result<void *> SharedMemory::allocate(uint64_t bytes, std::string_view purpose) {
   uint64_t left = size - used;

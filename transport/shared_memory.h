@@ -1,8 +1,9 @@
 // Memory that every local rank sees at the same address, whether ranks are threads or processes.
 //
 // One anonymous shared mapping, made before the ranks start: threads share it anyway, and fork() keeps it where it is,
-// so plain pointers into it mean the same everywhere. What several ranks touch at a time is lock-free atomics only,
-// which work across processes because they need no address of their own.
+// so plain pointers into it mean the same everywhere. Processes that were not forked from one another map each other's
+// by a descriptor, at addresses of their own (local/neighbour.h). What several ranks touch at a time is lock-free
+// atomics only, which work across processes because they need no address of their own.
 //
 // allocate() is for the time before ranks start, by one thread. Blocks are zero, 64-byte aligned, and live as long as
 // the mapping.
@@ -30,6 +31,10 @@ class SharedMemory {
 public:
   /// Reserves `bytes`; pages come when first touched, or now with `prefaulted`.
   static Result<std::unique_ptr<SharedMemory>> create(uint64_t bytes, bool prefaulted = false);
+  /// The same, with a descriptor by which other processes can map it; its size is sealed.
+  static Result<std::unique_ptr<SharedMemory>> createOpen(uint64_t bytes);
+  /// All of another process's, by its descriptor, which the caller keeps. Not for allocate().
+  static Result<std::unique_ptr<SharedMemory>> map(int descriptor, uint64_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory &) = delete;
 
@@ -57,6 +62,8 @@ public:
   uint64_t bytes() const { return size; }
   /// All of it, for whoever has to register it.
   std::span<std::byte> span() const { return {reinterpret_cast<std::byte *>(base), size}; }
+  std::byte *start() const { return reinterpret_cast<std::byte *>(base); }
+  int descriptor() const { return file; } ///< −1: others cannot open it.
   uint64_t usedBytes() const { return used; }
 
   struct Block {
@@ -67,10 +74,11 @@ public:
   const std::vector<Block> &blocks() const { return allocated; }
 
 private:
-  SharedMemory(char *base, uint64_t size) : base(base), size(size) {}
+  SharedMemory(char *base, uint64_t size, int file = -1) : base(base), size(size), file(file) {}
 
   char *base;
   uint64_t size, used = 0;
+  int file;
   std::vector<Block> allocated;
 };
 

@@ -1,17 +1,21 @@
-// A channel over a fabric between two processes: over libfabric beside a plain send and receive loop over the same
-// path, medians over repetitions that alternate; over verbs alone, once, for a script that runs ib_write_bw in between.
+// A channel between two processes: over libfabric beside a plain send and receive loop over the same path, or through
+// memory that each maps beside memcpy, medians over repetitions that alternate; over verbs alone, once, for a script
+// that runs ib_write_bw in between.
 //
 //   fabric_bench                                          both here, on loopback, libfabric
+//   fabric_bench memory                                   both here
 //   fabric_bench NUMBER ADDRESS ADDRESS                   one of them (0 produces), at these addresses
 //   fabric_bench NUMBER ADDRESS ADDRESS verbs BYTES COUNT
 #include "executor/world/channel.h"
 #include "transport/control/connection.h"
 #include "transport/libfabric/libfabric.h"
+#include "transport/local/neighbour.h"
 #include "transport/verbs/verbs.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <string>
@@ -44,11 +48,13 @@ void requireSystem(bool good, const char *what) {
   }
 }
 
+enum class Way { Libfabric, Verbs, Memory };
+
 /// One of the two processes: producer 0, consumer 1.
 class Side {
 public:
-  Side(uint32_t number, const std::string addresses[2], bool verbs)
-      : number(number), address(addresses[number]), verbs(verbs) {
+  Side(uint32_t number, const std::string addresses[2], Way way)
+      : number(number), address(addresses[number]), way(way) {
     memory = std::move(*transport::SharedMemory::create(64 << 20));
     abort.emplace(*transport::Abort::create(*memory, 2));
     Descriptor listener;
@@ -80,16 +86,24 @@ public:
     description.slots = kSlots;
     description.slotBytes = bytes;
     Channel channel = *Channel::plan(plan, description);
-    auto own = std::move(*transport::SharedMemory::create(kSlots * (bytes + 4096) + (1 << 20)));
+    auto own = std::move(*transport::SharedMemory::createOpen(kSlots * (bytes + 4096) + (1 << 20)));
     transport::Segments segments = *transport::Segments::create(*own, plan, {number, number + 1});
-    auto opened = open(segments);
-    require(opened ? Status() : Status::unavailable(std::string(opened.status().message())));
-    auto fabric = std::move(*opened);
-    segments.connect(*fabric);
-    require(fabric->connect({1 - number, 2 - number}, "the other process", exchange(fabric->card())));
-    meet();
-    require(fabric->probe());
-    require(fabric->start());
+    std::unique_ptr<transport::NetworkFabric> fabric;
+    std::unique_ptr<transport::SharedMemory> theirs;
+    if (way == Way::Memory) {
+      auto card = *transport::decodeNeighbourCard(exchange(encode(transport::NeighbourCard::of(*own, segments))));
+      theirs = std::move(*transport::openNeighbour(card, {1 - number, 2 - number}, segments));
+      transport::enter(card, *theirs, segments);
+    } else {
+      auto opened = open(segments);
+      require(opened ? Status() : Status::unavailable(std::string(opened.status().message())));
+      fabric = std::move(*opened);
+      segments.connect(*fabric);
+      require(fabric->connect({1 - number, 2 - number}, "the other process", exchange(fabric->card())));
+      meet();
+      require(fabric->probe());
+      require(fabric->start());
+    }
     CpuDeviceOptions deviceOptions;
     deviceOptions.abort = &*abort;
     auto device = createCpuDevice(nullptr, deviceOptions);
@@ -99,8 +113,11 @@ public:
     return rate;
   }
 
+  /// The same without a channel: send and receive, or memcpy by the producer alone.
   double plain(uint64_t bytes, uint64_t count) {
     std::vector<char> buffer(kSlots * bytes, 1);
+    if (way == Way::Memory)
+      return number == 0 ? copy(buffer, bytes, count) : (meet(), 0);
     int64_t start = nowNs();
     for (uint64_t k = 0, confirmed = 0; k < count || (number == 0 && confirmed < count);) {
       char one = 1;
@@ -127,12 +144,24 @@ public:
 
 private:
   Result<std::unique_ptr<transport::NetworkFabric>> open(const transport::Segments &segments) const {
-    if (!verbs)
+    if (way == Way::Libfabric)
       return transport::openLibfabric(segments, {address}, *abort);
     transport::VerbsOptions options;
     options.address = address;
     options.peers = {{1 - number, 2 - number}};
     return transport::openVerbs(segments, options, *abort);
+  }
+
+  double copy(std::vector<char> &slots, uint64_t bytes, uint64_t count) {
+    std::vector<char> source(bytes, 2);
+    int64_t start = nowNs();
+    for (uint64_t k = 0; k < count; ++k) {
+      std::memcpy(slots.data() + k % kSlots * bytes, source.data(), bytes);
+      asm volatile("" ::: "memory"); // It is not left out.
+    }
+    double rate = static_cast<double>(bytes * count) / (static_cast<double>(nowNs() - start) * 1e-9);
+    meet();
+    return rate;
   }
 
   double produce(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t bytes,
@@ -143,20 +172,24 @@ private:
     device.fillZero(Queue::Compute, source, bytes);
     require(device.drain());
     meet();
+    auto send = [&](uint64_t first, uint64_t end) {
+      for (uint64_t k = first; k < end; ++k) {
+        sender->awaitCredit(Queue::Send, k);
+        require(sender->send(Queue::Send, k, source, {&box, 1}, {1, static_cast<uint32_t>(k), 1, bytes}));
+      }
+      sender->awaitCredit(Queue::Send, end + kSlots - 1); // All were released.
+      require(device.drain());
+    };
+    send(0, kSlots); // Every slot's memory is there.
     int64_t start = nowNs();
-    for (uint64_t k = 0; k < count; ++k) {
-      sender->awaitCredit(Queue::Send, k);
-      require(sender->send(Queue::Send, k, source, {&box, 1}, {1, static_cast<uint32_t>(k), 1, bytes}));
-    }
-    sender->awaitCredit(Queue::Send, count + kSlots - 1); // All were released.
-    require(device.drain());
+    send(kSlots, kSlots + count);
     return static_cast<double>(bytes * count) / (static_cast<double>(nowNs() - start) * 1e-9);
   }
 
   double consume(const Channel &channel, const transport::Segments &segments, Device &device, uint64_t count) {
     auto receiver = std::move(*channel.receiver(segments, device));
     meet();
-    for (uint64_t k = 0; k < count; ++k) {
+    for (uint64_t k = 0; k < kSlots + count; ++k) {
       require(receiver->awaitArrivals(Queue::Receive, k, {1, 1, static_cast<uint32_t>(k)}));
       require(receiver->release(Queue::Receive, k));
     }
@@ -180,7 +213,7 @@ private:
 
   uint32_t number;
   std::string address;
-  bool verbs;
+  Way way;
   std::unique_ptr<transport::SharedMemory> memory;
   std::optional<transport::Abort> abort;
   Descriptor other, stream; ///< To the other side: for what both must know, and for the plain loop.
@@ -191,7 +224,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void run(Side &side, bool prints) {
+void run(Side &side, bool prints, const char *plain = "send and recv") {
   for (uint64_t bytes : {uint64_t{64}, uint64_t{64} << 10, uint64_t{1} << 20, uint64_t{4} << 20}) {
     uint64_t count = std::clamp<uint64_t>((uint64_t{256} << 20) / bytes, 40, 4000);
     std::vector<double> channels, plains, ratios;
@@ -201,9 +234,9 @@ void run(Side &side, bool prints) {
       ratios.push_back(channels.back() / plains.back());
     }
     if (prints)
-      std::printf("%8lu bytes: channel %7.1f MB/s (%6.1f us a message), send and recv %7.1f MB/s; ratio %.2f median\n",
+      std::printf("%8lu bytes: channel %7.1f MB/s (%6.1f us a message), %s %7.1f MB/s; ratio %.2f median\n",
                   static_cast<unsigned long>(bytes), median(channels) * 1e-6,
-                  static_cast<double>(bytes) / median(channels) * 1e6, median(plains) * 1e-6, median(ratios));
+                  static_cast<double>(bytes) / median(channels) * 1e6, plain, median(plains) * 1e-6, median(ratios));
   }
 }
 
@@ -214,9 +247,10 @@ int main(int argc, char **argv) {
   using namespace maestro::executor;
   std::string addresses[2] = {"127.0.0.1", "127.0.0.1"};
   if (argc < 4) {
+    bool memory = argc == 2 && std::string(argv[1]) == "memory";
     pid_t child = ::fork();
-    Side side(child == 0 ? 1 : 0, addresses, false);
-    run(side, child != 0);
+    Side side(child == 0 ? 1 : 0, addresses, memory ? Way::Memory : Way::Libfabric);
+    run(side, child != 0, memory ? "memcpy" : "send and recv");
     int status = 0;
     if (child != 0)
       ::waitpid(child, &status, 0);
@@ -224,7 +258,7 @@ int main(int argc, char **argv) {
   }
   uint32_t number = std::atoi(argv[1]) == 1 ? 1 : 0;
   addresses[0] = argv[2], addresses[1] = argv[3];
-  Side side(number, addresses, argc == 7);
+  Side side(number, addresses, argc == 7 ? Way::Verbs : Way::Libfabric);
   if (argc != 7)
     run(side, number == 0);
   else if (double rate = side.channel(std::strtoull(argv[5], nullptr, 10), std::strtoull(argv[6], nullptr, 10));

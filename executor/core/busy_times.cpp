@@ -15,7 +15,7 @@ void BusyTimes::fill(const plan::Plan &plan, const Job &job, const StepResult &r
   before.resize(topology.ranks + topology.stations.size(), 0);
   record.devices.resize(topology.ranks);
   for (uint32_t rank = 0; rank < topology.ranks; ++rank) {
-    double busy = newSeconds(job.busyNs().devices[rank], rank);
+    double busy = newSeconds(job.counters().devices[rank], rank);
     record.devices[rank] = {busy, std::max(0.0, seconds - busy)};
   }
   for (uint32_t s = record.sections.size(); s < sections; ++s)
@@ -35,7 +35,7 @@ void BusyTimes::fillSection(const Job &job, uint32_t section, metrics::StepRecor
     const StationFacts &station = topology.stations[i];
     if (station.section != section)
       continue;
-    times.busySeconds += newSeconds(job.busyNs().stations[i], topology.ranks + i);
+    times.busySeconds += newSeconds(job.counters().stations[i], topology.ranks + i);
     if (!seen[station.rank])
       times.idleSeconds += record.devices[station.rank].idleSeconds;
     seen[station.rank] = true;

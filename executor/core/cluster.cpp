@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 #include "executor/checkpoint/file_writer.h"
-#include "executor/core/cluster_fabric.h"
 #include "plan/plan_generated.h"
 #include "transport/control/secret.h"
 
@@ -15,6 +14,7 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <thread>
 #include <unistd.h>
 
@@ -38,9 +38,31 @@ std::string flagsOf(const RunOptions &options) {
 
 const char *variable(const char *name) { return std::getenv(name); }
 
+using Bytes = transport::Control::Bytes;
+
+Bytes encode(const Result<std::string> &said) {
+  ByteWriter writer;
+  writer.number(static_cast<uint32_t>(said ? StatusCode::Ok : said.status().code()));
+  return writer.text(said ? *said : std::string(said.status().message())).take();
+}
+
+Result<std::string> decode(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  auto code = static_cast<StatusCode>(reader.number<uint32_t>());
+  std::string text = reader.text();
+  return code == StatusCode::Ok ? Result<std::string>(std::move(text)) : Result<std::string>(Status(code, text));
+}
+
+transport::SpareMachines sparesOf(const plan::Plan &plan, const RunOptions &options) {
+  transport::SpareMachines spares;
+  if (options.isRestart && plan->spares())
+    spares = {plan->machine()->nodes(), plan->spares()->size()};
+  return spares;
+}
+
 } // namespace
 
-Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const RunOptions &options,
+Result<std::unique_ptr<Cluster>> Cluster::join(plan::Plan &plan, const RunOptions &options,
                                                std::function<bool()> isStopped) {
   MAESTRO_ASSIGN(std::optional<transport::Launch> launch, transport::detectLaunch(variable));
   if (!launch && options.transport != TransportChoice::Auto)
@@ -59,6 +81,7 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
                                 " starts the processes");
   transport::ControlOptions control;
   control.launch = *launch;
+  control.spares = sparesOf(plan, options);
   MAESTRO_ASSIGN(control.secret, transport::findSecret(variable));
   control.interface = variable("MAESTRO_INTERFACE") ? variable("MAESTRO_INTERFACE") : "";
   control.version = options.version;
@@ -66,6 +89,17 @@ Result<std::unique_ptr<Cluster>> Cluster::join(const plan::Plan &plan, const Run
   control.flags = flagsOf(options);
   control.isStopped = std::move(isStopped);
   MAESTRO_ASSIGN(auto met, transport::Control::meet(control));
+  if (uint32_t lost = met->lostMachines()) {
+    MAESTRO_ASSIGN(plan, plan.spare(lost));
+    uint32_t nodes = plan->machine()->nodes();
+    if (met->process() == 0)
+      logWarning(fmt::format("{} of {} machines {} not come back: the job goes on with {}", lost, nodes + lost,
+                             lost == 1 ? "has" : "have", nodes));
+    ranks = plan->ranks()->size();
+    if (met->processes() > ranks)
+      return Status::invalidInput(fmt::format("{}: for {} nodes the plan has {} ranks, and {} processes are left",
+                                              options.planPath, nodes, ranks, met->processes()));
+  }
   return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks, options.transport));
 }
 
@@ -79,19 +113,20 @@ Status Cluster::connect(World &world) {
   watch(world);
   for (uint32_t rank : world.peersOf(here()))
     peers.emplace(processOf(rank), ranksOf(processOf(rank)));
-  MAESTRO_ASSIGN(ClusterFabric opened, openFabric(choice, *control, peers, world.reach(), world.abort()));
-  fabric = std::move(opened.fabric);
-  world.connect(*fabric);
-  MAESTRO_TRY(fabric->start());
-  MAESTRO_TRY(greet(world));
+  MAESTRO_ASSIGN(ClusterWays ways, openWays(choice, *control, peers, world));
+  fabric = std::move(ways.fabric);
+  if (fabric) {
+    world.connect(*fabric);
+    MAESTRO_TRY(fabric->start());
+  }
+  MAESTRO_TRY(greet(world, ways.text));
   if (control->process() == 0)
-    logInfo(fmt::format("{} processes have met: {}{}{}", control->processes(), fabric->name(),
-                        opened.note.empty() ? "" : "; ", opened.note));
+    logInfo(fmt::format("{} processes have met: {}", control->processes(), ways.text));
   return Status();
 }
 
 /// Every process counts once at the first rank of each that it has to do with.
-Status Cluster::greet(const World &world) {
+Status Cluster::greet(const World &world, const std::string &ways) {
   for (const auto &[process, ranks] : peers)
     transport::signal(world.reach().target(world.greeting(ranks.first)), 1);
   const transport::Word &own = *world.reach().word(world.greeting(here().first));
@@ -100,8 +135,8 @@ Status Cluster::greet(const World &world) {
   while (own.value.load() < others && !world.abort().isRaised()) {
     if (std::chrono::steady_clock::now() > deadline)
       return Status::unavailable(
-          fmt::format("{}: of {} processes that write to this one {} have reached this one at {}", fabric->name(),
-                      others, own.value.load(), control->address()));
+          fmt::format("{}: of {} processes that write to this one {} have reached this one at {}", ways, others,
+                      own.value.load(), control->address()));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return world.abort().status();
@@ -129,42 +164,42 @@ void Cluster::watch(World &world) {
 }
 
 Result<std::string> Cluster::decide(const World &world, const Result<std::string> &root) {
-  std::vector<std::byte> own;
-  if (isRoot(world)) {
-    ByteWriter writer;
-    writer.number(static_cast<uint32_t>(root ? StatusCode::Ok : root.status().code()));
-    own = writer.text(root ? *root : root.status().message()).take();
-  }
-  MAESTRO_ASSIGN(auto records, control->gather(own));
-  auto said = std::find_if(records.begin(), records.end(), [](const auto &record) { return !record.empty(); });
-  if (said == records.end())
-    return Status::internal("nobody has the root rank");
-  ByteReader reader(*said);
-  auto code = static_cast<StatusCode>(reader.number<uint32_t>());
-  std::string text = reader.text();
-  return code == StatusCode::Ok ? Result<std::string>(std::move(text)) : Result<std::string>(Status(code, text));
+  Bytes own = isRoot(world) ? encode(root) : Bytes();
+  MAESTRO_ASSIGN(Bytes said, control->askForAll(own, [](const std::vector<Bytes> &records) {
+    auto found = std::find_if(records.begin(), records.end(), [](const Bytes &record) { return !record.empty(); });
+    return found == records.end() ? encode(Status::internal("nobody has the root rank")) : *found;
+  }));
+  return decode(said);
 }
 
-Result<std::vector<MachineShare>> Cluster::machines() {
+Result<std::string> Cluster::judgeMachines(const Judge &judge) {
   MachineShare here = MachineShare::here({own});
   std::array<char, HOST_NAME_MAX + 1> name{};
   ::gethostname(name.data(), name.size() - 1);
   ByteWriter writer;
-  writer.number(here.usableBytes).number(here.availableBytes).text(name.data());
-  MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
+  writer.number(here.usableBytes).number(here.availableBytes).number(here.cores).text(name.data());
+  MAESTRO_ASSIGN(Bytes said, control->askForAll(writer.take(), [&](const std::vector<Bytes> &records) {
+    return encode(judge(machinesOf(records)));
+  }));
+  return decode(said);
+}
+
+std::vector<MachineShare> Cluster::machinesOf(const std::vector<Bytes> &records) const {
   std::vector<MachineShare> machines;
+  std::map<std::string, size_t> numbers;
   for (uint32_t p = 0; p < records.size(); ++p) {
     ByteReader reader(records[p]);
     MachineShare share;
     share.usableBytes = reader.number<uint64_t>();
     share.availableBytes = reader.number<uint64_t>();
+    share.cores = reader.number<uint32_t>();
     share.name = reader.text();
-    auto known =
-        std::find_if(machines.begin(), machines.end(), [&](const auto &other) { return other.name == share.name; });
-    if (known == machines.end())
-      known = machines.insert(machines.end(), share);
-    known->availableBytes = std::min(known->availableBytes, share.availableBytes);
-    known->ranks.push_back(ranksOf(p));
+    auto [known, isNew] = numbers.emplace(share.name, machines.size());
+    if (isNew)
+      machines.push_back(share);
+    MachineShare &machine = machines[known->second];
+    machine.availableBytes = std::min(machine.availableBytes, share.availableBytes);
+    machine.ranks.push_back(ranksOf(p));
   }
   return machines;
 }
@@ -175,20 +210,23 @@ Status Cluster::checkIsShared(const World &world, const std::string &folder) {
   Status made;
   if (isRoot(world))
     made = checkpoint::writeText(sign, "This folder is looked for on all machines of a run.\n");
-  MAESTRO_ASSIGN(auto before, control->gather({}));
+  MAESTRO_TRY(control->meetAgain());
   ByteWriter writer;
   writer.number<uint8_t>(std::filesystem::exists(sign, error));
-  MAESTRO_ASSIGN(auto records, control->gather(writer.take()));
+  uint32_t root = processOf(world.root());
+  MAESTRO_ASSIGN(Bytes said, control->askForAll(writer.take(), [&](const std::vector<Bytes> &records) {
+    for (uint32_t p = 0; p < records.size(); ++p)
+      if (ByteReader reader(records[p]); reader.number<uint8_t>() == 0)
+        return encode(Status::invalidInput(
+            fmt::format("--out {}: {} does not see there what {} has written; --out must be a folder "
+                        "that all machines share",
+                        folder, control->nameOf(p), control->nameOf(root))));
+    return encode(std::string());
+  }));
   if (isRoot(world))
     std::filesystem::remove(sign, error);
   MAESTRO_TRY(std::move(made));
-  for (uint32_t p = 0; p < records.size(); ++p)
-    if (ByteReader reader(records[p]); reader.number<uint8_t>() == 0)
-      return Status::invalidInput(
-          fmt::format("--out {}: {} does not see there what {} has written; --out must be a folder "
-                      "that all machines share",
-                      folder, control->nameOf(p), control->nameOf(processOf(world.root()))));
-  return Status();
+  return decode(said).takeStatus();
 }
 
 std::string Cluster::nameOf(uint32_t rank) const {
@@ -196,7 +234,13 @@ std::string Cluster::nameOf(uint32_t rank) const {
 }
 
 Status Cluster::leave() {
-  fabric->awaitIdle();
+  if (fabric) {
+    fabric->awaitIdle();
+    if (std::string troubles = fabric->troubles(); !troubles.empty())
+      logWarning(fmt::format("{}, {}: while this ran its counters of trouble have grown: {}; the run is right, and may "
+                             "have been slower (docs/cluster.md)",
+                             control->nameOf(control->process()), fabric->name(), troubles));
+  }
   return control->leave();
 }
 

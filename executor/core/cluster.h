@@ -1,14 +1,14 @@
 // This process as one of several that an engine (Slurm, mpirun, Kubernetes) has started for one job.
 //
 //   join()      the processes meet and are compared              transport/control
-//   connect()   each makes its ranks' memory known to the others  transport/verbs, transport/libfabric
+//   connect()   each makes its ranks' memory known to the others  transport/local, transport/verbs, transport/libfabric
 //   decide()    the root's word about what all must do alike
 //   finish(), leave()
 //
 // Ranks of a process are threads. The process that has the root rank saves and tells; process 0 watches.
 #pragma once
 
-#include "executor/core/cluster_fabric.h"
+#include "executor/core/cluster_ways.h"
 #include "executor/core/job.h"
 #include "executor/core/machine_check.h"
 #include "executor/core/run.h"
@@ -25,20 +25,23 @@ namespace maestro::executor {
 class Cluster {
 public:
   /// Null where this process was started alone. InvalidInput where the launcher's variables, the secret, or the number
-  /// of processes are wrong, or processes have different plans, versions or flags.
-  static Result<std::unique_ptr<Cluster>> join(const plan::Plan &plan, const RunOptions &options,
+  /// of processes are wrong, or processes have different plans, versions or flags. Where machines are lost for good, it
+  /// is the job of those that are left, and `plan` its spare.
+  static Result<std::unique_ptr<Cluster>> join(plan::Plan &plan, const RunOptions &options,
                                                std::function<bool()> isStopped);
   ~Cluster() { control.reset(); } // Its thread calls back.
 
   transport::RankRange here() const { return own; }
   bool isRoot(const World &world) const { return here().has(world.root()); }
   Seating seating() const;
-  /// Opens the fabric and writes to every other process once. The world must outlive this; from now on an end here is
-  /// everybody's.
+  /// Opens the ways to the others and writes to each of them once. The world must outlive this; from now on an end here
+  /// is everybody's.
   Status connect(World &world);
 
-  /// The machines of all processes, by their names, in the order of their first ranks.
-  Result<std::vector<MachineShare>> machines();
+  /// What is to be said of the machines of all processes, by their names, in the order of their first ranks: asked in
+  /// process 0, and everybody's answer.
+  using Judge = std::function<Result<std::string>(std::span<const MachineShare>)>;
+  Result<std::string> judgeMachines(const Judge &judge);
   /// What the root says, everywhere; where it fails, everybody does, and for the same reason.
   Result<std::string> decide(const World &world, const Result<std::string> &root);
   /// InvalidInput, everywhere, where a process does not see what the root has just written into this folder.
@@ -61,8 +64,9 @@ private:
         own(ranksOf(control->process())) {}
   transport::RankRange ranksOf(uint32_t process) const { return transport::ranksOf(process, processes, ranks); }
   uint32_t processOf(uint32_t rank) const { return transport::processOf(rank, processes, ranks); }
-  Status greet(const World &world);
+  Status greet(const World &world, const std::string &ways);
   void watch(World &world);
+  std::vector<MachineShare> machinesOf(const std::vector<transport::Control::Bytes> &records) const;
 
   std::unique_ptr<transport::Control> control;
   uint32_t processes; ///< The control's thread asks, also while it is ended.
@@ -73,7 +77,7 @@ private:
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
   PeerRanks peers;
-  std::unique_ptr<transport::NetworkFabric> fabric;
+  std::unique_ptr<transport::NetworkFabric> fabric; ///< Null where no other process is to be reached by a network.
 };
 
 } // namespace maestro::executor

@@ -311,10 +311,10 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
   } else {
     MAESTRO_TRY(worker.computeGradients(*command.batch, command.step, result.totals));
     if (rank == tellsOfData)
-      world->busyNs().dataBytes[rank].fetch_add(static_cast<int64_t>(command.batch->valueBytes),
-                                                std::memory_order_relaxed);
+      world->counters().dataBytes[rank].fetch_add(static_cast<int64_t>(command.batch->valueBytes),
+                                                  std::memory_order_relaxed);
     if (trains(rank)) {
-      world->publishTimes(rank); // Before the records with which the step ends.
+      world->publishCounters(rank); // Before the records with which the step ends.
       MAESTRO_ASSIGN(StepEnd end, worker.agree(command.step, wantsToStop(), result.totals));
       result.gradientNorm = end.gradientNorm;
       result.applied = end.applies;
@@ -326,7 +326,7 @@ Status Job::execute(uint32_t rank, const Command &command, StepResult &result) {
         MAESTRO_TRY(worker.update(command.step, result.gradientNorm, result.applied));
     }
   }
-  world->publishTimes(rank);
+  world->publishCounters(rank);
   const ScheduledStep &made = worker.schedule();
   result.tokens = made.tokens;
   result.predictedNs = made.predictedNs;

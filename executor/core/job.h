@@ -142,7 +142,7 @@ public:
   Worker &anyWorker() const;
   const ScheduleCache &stepScheduler() const { return *scheduler; }
   /// What devices have done so far, in all processes.
-  const SharedTimes &busyNs() const { return world->busyNs(); }
+  const SharedCounters &counters() const { return world->counters(); }
   bool runsAhead() const override { return anyFrozenRank; }
   bool trainsHere() const override { return anyTrainingRank; }
 

@@ -37,20 +37,24 @@ Status checkLayouts(const plan::Plan &plan, const std::string &path) {
 } // namespace
 
 Status checkMachine(const plan::Plan &plan, const std::string &path) {
-  MAESTRO_ASSIGN(DeviceKind kind, findDeviceKind(plan, path));
-  MAESTRO_TRY(checkLayouts(plan, path));
-  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  if (kind == DeviceKind::Cpu && plan->ranks()->size() > cores)
-    logWarning(fmt::format("{} devices share {} cores; times say little about the plan", plan->ranks()->size(), cores));
-  return Status();
+  MAESTRO_TRY(findDeviceKind(plan, path).takeStatus());
+  return checkLayouts(plan, path);
 }
 
 MachineShare MachineShare::here(std::vector<transport::RankRange> ranks) {
-  return {"", usableMemoryBytes(), availableMemoryBytes(), std::move(ranks)};
+  return {"", usableMemoryBytes(), availableMemoryBytes(), std::max(1u, std::thread::hardware_concurrency()),
+          std::move(ranks)};
 }
 
 bool MachineShare::has(uint32_t rank) const {
   return std::any_of(ranks.begin(), ranks.end(), [&](const transport::RankRange &range) { return range.has(rank); });
+}
+
+uint32_t MachineShare::rankCount() const {
+  uint32_t count = 0;
+  for (const transport::RankRange &range : ranks)
+    count += range.count();
+  return count;
 }
 
 /// CPU devices are shares of the machine; what a GPU has, it says when it is opened.
@@ -75,6 +79,13 @@ Status checkMemory(const plan::Plan &plan, const std::string &path, std::span<co
           "included); plan again with a smaller micro-batch, or run it on the machine it was made for",
           path, needed, machine.onItsName(), machine.name.empty() ? "this machine" : "which", machine.usableBytes));
   return Status();
+}
+
+void warnOfSharedCores(std::span<const MachineShare> machines) {
+  for (const MachineShare &machine : machines)
+    if (uint32_t devices = machine.rankCount(); devices > machine.cores)
+      return logWarning(fmt::format("{} devices share {} cores{}; times say little about the plan", devices,
+                                    machine.cores, machine.onItsName()));
 }
 
 } // namespace maestro::executor

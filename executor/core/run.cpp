@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -42,7 +43,8 @@ public:
     MAESTRO_ASSIGN(cluster, Cluster::join(*plan, options, [] { return stopRequested.load(); }));
     if (cluster)
       return executeTogether();
-    MAESTRO_TRY(checkMachines({MachineShare::here({{0, (*plan)->ranks()->size()}})}));
+    std::array machines = {MachineShare::here({{0, (*plan)->ranks()->size()}})};
+    MAESTRO_TRY(checkMachines(machines));
     MAESTRO_TRY(openOutput());
     if (!options.trace.empty())
       MAESTRO_TRY(createTrace());
@@ -63,6 +65,7 @@ public:
 private:
   /// As one of the processes that an engine has started.
   Status executeTogether() {
+    MAESTRO_TRY(checkMachine(*plan, options.planPath)); // It may be a spare.
     Topology topology(*plan);
     MAESTRO_ASSIGN(world, World::create(*plan, topology, worldOptions(cluster->here())));
     Status status = executeShare();
@@ -85,8 +88,11 @@ private:
   Status executeShare() {
     MAESTRO_TRY(cluster->connect(*world));
     setLogQuiet(options.quiet || !isRoot());
-    MAESTRO_ASSIGN(auto machines, cluster->machines());
-    MAESTRO_TRY(checkMachines(machines));
+    MAESTRO_ASSIGN(std::string fits, cluster->judgeMachines([&](auto machines) -> Result<std::string> {
+      MAESTRO_TRY(checkMachines(machines));
+      return std::string(copiesFit ? "copies fit" : "");
+    }));
+    copiesFit = !fits.empty();
     auto open = [&]() -> Result<std::string> {
       MAESTRO_TRY(openOutput());
       if (!options.trace.empty())
@@ -113,8 +119,9 @@ private:
     return of;
   }
 
-  Status checkMachines(const std::vector<MachineShare> &machines) {
+  Status checkMachines(std::span<const MachineShare> machines) {
     MAESTRO_TRY(checkMemory(*plan, options.planPath, machines));
+    warnOfSharedCores(machines);
     copiesFit = !keeps() || Saver::copiesFit(*plan, Topology(*plan), machines);
     return Status();
   }
@@ -291,6 +298,8 @@ private:
     }
     if (progress)
       progress->finish();
+    if (std::string network = report.networkSummary(); !network.empty() && isRoot())
+      logInfo(network);
     if (saver)
       MAESTRO_TRY(saver->finish());
     if (validation && isRoot())

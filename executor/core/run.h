@@ -20,8 +20,8 @@ struct ValidationOptions {
   uint64_t stopAfterNoGain = 0;  ///< Validations in a row; 0: never.
 };
 
-/// How processes on several machines write to each other.
-enum class TransportChoice : uint8_t { Auto, Verbs, Libfabric };
+/// How processes that an engine has started write to each other.
+enum class TransportChoice : uint8_t { Auto, Local, Verbs, Libfabric };
 
 struct RunOptions {
   std::string planPath;

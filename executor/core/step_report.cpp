@@ -28,7 +28,7 @@ metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, 
   record.unixSeconds = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   int64_t read = 0;
   for (uint32_t rank = 0; rank < job.topology().ranks; ++rank)
-    read += job.busyNs().dataBytes[rank].load(std::memory_order_relaxed);
+    read += job.counters().dataBytes[rank].load(std::memory_order_relaxed);
   record.dataBytes = static_cast<uint64_t>(read - std::exchange(dataBytes, read));
   record.stepSeconds = seconds;
   record.peakBytes = peakResidentBytes();
@@ -38,6 +38,7 @@ metrics::StepRecord &StepReport::fill(const Job &job, const StepResult &result, 
   record.badSamples = result.badSamples;
   record.validation.reset();
   busyTimes.fill(plan, job, result, seconds, record);
+  traffic.fill(plan, job, record);
   if (nameRank)
     compareDevices(job);
   return record;

@@ -5,6 +5,7 @@
 #include "executor/core/busy_times.h"
 #include "executor/core/job.h"
 #include "executor/core/stragglers.h"
+#include "executor/core/traffic_report.h"
 #include "executor/metrics/step_record.h"
 #include "plan/plan.h"
 
@@ -27,6 +28,8 @@ public:
   /// Of the record: that the step was not applied, with its samples; once for each loss, that it
   /// counted nothing; once for each device, that it is slower than the others.
   void warn(const StepResult &result);
+  /// Of the run, for people; empty: nothing went over a network.
+  std::string networkSummary() const { return traffic.summary(plan); }
   /// What ends a run after `steps` of them in a row.
   Status tooManyBadSteps(uint64_t steps) const;
 
@@ -38,6 +41,7 @@ private:
   metrics::StepRecord record;
   NameRank nameRank;
   BusyTimes busyTimes;
+  TrafficReport traffic;
   int64_t dataBytes = 0; ///< Up to the last step.
   Stragglers stragglers;
   std::vector<double> busySeconds, plannedSeconds; ///< Scratch, by rank.

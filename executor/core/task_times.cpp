@@ -41,9 +41,9 @@ void TaskTimes::onSpan(const Span &span, bool hasEnded) {
   if (!isRecorded)
     return;
   int64_t ns = span.endNs - span.startNs;
-  world.busyNs().devices[rank].fetch_add(ns, std::memory_order_relaxed);
+  world.counters().devices[rank].fetch_add(ns, std::memory_order_relaxed);
   if (isMicroBatch) {
-    world.busyNs().stations[task.what.station].fetch_add(ns, std::memory_order_relaxed);
+    world.counters().stations[task.what.station].fetch_add(ns, std::memory_order_relaxed);
     measuredNs[index(task.what.station, task.what.kind == TaskSpan::Kind::Forward)] += static_cast<double>(ns);
   }
   if (spans.size() < spans.capacity()) {

@@ -185,9 +185,11 @@ Status Worker::queueTasks(LossTotals &totals) {
 /// Waits for what is queued, looks at what has arrived, and adds up this rank's losses.
 Status Worker::finishTasks(LossTotals &totals) {
   MAESTRO_TRY(ownDevice->drain());
-  for (const auto &receiver : receivers)
-    if (receiver)
+  for (size_t ring = 0; ring < receivers.size(); ++ring)
+    if (Receiver *receiver = receivers[ring].get()) {
       MAESTRO_TRY(receiver->checkHeaders());
+      world.counters().rings[ring].store(static_cast<int64_t>(receiver->bytesReceived()), std::memory_order_relaxed);
+    }
   for (size_t m = 0; m < now->schedule.microBatches.size(); ++m)
     for (uint32_t k = 0; k < lossCount; ++k)
       totals.sums[k] += sums[m * lossCount + k];

@@ -49,7 +49,8 @@ public:
       world->begun.push_back(places.reserveWords(rank, 1));
     }
     world->written = places.reserveWords(world->root(), 1);
-    world->timesPlace = places.reserve(world->root(), timesBytes());
+    world->countersPlace =
+        places.reserve(world->root(), SharedCounters::count(topology) * sizeof(SharedCounters::Counter));
     MAESTRO_TRY(allocate());
     return std::move(world);
   }
@@ -232,25 +233,23 @@ private:
         addRank(world->training, topology.stations[s].rank);
   }
 
-  uint64_t timesBytes() const { return sizeof(int64_t) * timesCount(); }
-  uint64_t timesCount() const { return topology.stations.size() + 2 * uint64_t{topology.ranks}; }
-
   /// One mapping for all segments that are here and for what their ranks look at: causes, progress, times.
   Status allocate() {
     transport::RankRange here = options.here.value_or(transport::RankRange{0, topology.ranks});
     uint64_t bytes = (uint64_t{1} << 20) + 1024 * uint64_t{topology.ranks} + 16 * topology.stations.size();
     for (uint32_t rank = here.first; rank < here.end; ++rank)
       bytes += places.bytes(rank);
-    MAESTRO_ASSIGN(world->memory, transport::SharedMemory::create(bytes));
+    MAESTRO_ASSIGN(world->memory,
+                   options.here ? transport::SharedMemory::createOpen(bytes) : transport::SharedMemory::create(bytes));
     transport::SharedMemory &memory = *world->memory;
     MAESTRO_ASSIGN(world->stop, transport::Abort::create(memory, topology.ranks));
     MAESTRO_ASSIGN(world->shared, memory.make<SharedOutcome>(1, "outcome"));
     MAESTRO_ASSIGN(world->segments, transport::Segments::create(memory, places, here));
-    auto *times = world->segments->as<std::atomic<int64_t>>(world->timesPlace);
+    auto *counters = world->segments->as<SharedCounters::Counter>(world->countersPlace);
     if (!here.has(world->root())) {
-      MAESTRO_ASSIGN(times, memory.make<std::atomic<int64_t>>(timesCount(), "times"));
+      MAESTRO_ASSIGN(counters, memory.make<SharedCounters::Counter>(SharedCounters::count(topology), "counters"));
     }
-    world->times = {times, times + topology.stations.size(), times + topology.stations.size() + topology.ranks};
+    world->counted = SharedCounters::of(counters, topology);
     return Status();
   }
 
@@ -281,19 +280,32 @@ std::set<uint32_t> World::peersOf(transport::RankRange here) const {
   return peers;
 }
 
-void World::publishTimes(uint32_t rank) const {
-  transport::Target root = segments->target(timesPlace);
-  if (root.memory)
+void World::publishCounters(uint32_t rank) const {
+  if (fabric && rank == segments->ranksHere().first) {
+    transport::Traffic traffic = fabric->traffic();
+    counted.networkBytes[rank].store(static_cast<int64_t>(traffic.bytes), std::memory_order_relaxed);
+    counted.networkBusyNs[rank].store(traffic.busyNs, std::memory_order_relaxed);
+  }
+  if (segments->ranksHere().has(root()))
     return;
-  auto tell = [&](size_t index) {
-    int64_t ns = times.stations[index].load(std::memory_order_relaxed);
-    root.fabric->put(root.place + index * sizeof ns, std::as_bytes(std::span(&ns, 1)));
+  transport::Target told = segments->target(countersPlace);
+  auto tell = [&](const SharedCounters::Counter &counter) {
+    int64_t value = counter.load(std::memory_order_relaxed);
+    auto index = static_cast<uint64_t>(&counter - counted.stations);
+    if (told.memory)
+      reinterpret_cast<SharedCounters::Counter *>(told.memory)[index].store(value, std::memory_order_relaxed);
+    else
+      told.fabric->put(told.place + index * sizeof value, std::as_bytes(std::span(&value, 1)));
   };
   for (size_t station = 0; station < topology.stations.size(); ++station)
     if (topology.stations[station].rank == rank)
-      tell(station);
-  tell(topology.stations.size() + rank);
-  tell(topology.stations.size() + topology.ranks + rank);
+      tell(counted.stations[station]);
+  for (size_t ring = 0; ring < topology.rings.size(); ++ring)
+    if (topology.stations[topology.rings[ring].receiver].rank == rank)
+      tell(counted.rings[ring]);
+  for (const SharedCounters::Counter *byRank :
+       {counted.devices, counted.dataBytes, counted.networkBytes, counted.networkBusyNs})
+    tell(byRank[rank]);
 }
 
 std::optional<Agreement::Member> World::memberOf(const Agreed &agreed, uint32_t rank) const {

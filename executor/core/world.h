@@ -13,6 +13,7 @@
 #include "executor/world/exchange.h"
 #include "executor/world/reduction.h"
 #include "transport/abort.h"
+#include "transport/local/neighbour.h"
 #include "transport/segments.h"
 #include "transport/shared_memory.h"
 
@@ -31,13 +32,28 @@ struct SharedOutcome {
   std::atomic<int> code{0}; ///< StatusCode of the first failure.
 };
 
-/// What devices have done since the run began, in nanoseconds, and what was read for it: their threads add, the root
-/// reads.
-struct SharedTimes {
-  std::atomic<int64_t> *stations = nullptr; ///< By Topology.stations: in tasks.
-  std::atomic<int64_t> *devices = nullptr;  ///< By rank: in tasks, reductions and updates.
-  /// By rank: bytes of samples' values that its process has read for its steps; of a process's ranks one has them.
-  std::atomic<int64_t> *dataBytes = nullptr;
+/// What was done since the run began: those who do it add, the root reads.
+struct SharedCounters {
+  using Counter = std::atomic<int64_t>;
+  Counter *stations = nullptr; ///< By Topology.stations: nanoseconds in tasks.
+  Counter *devices = nullptr;  ///< By rank: nanoseconds in tasks, reductions and updates.
+  Counter *rings = nullptr;    ///< By Topology.rings: bytes that have arrived.
+  // By rank, of its process; of a process's ranks one has them.
+  Counter *dataBytes = nullptr;                              ///< Of samples' values, read for its steps.
+  Counter *networkBytes = nullptr, *networkBusyNs = nullptr; ///< transport::Traffic
+
+  static uint64_t count(const Topology &topology) {
+    return topology.stations.size() + topology.rings.size() + 4 * uint64_t{topology.ranks};
+  }
+  static SharedCounters of(Counter *all, const Topology &topology) {
+    Counter *byRank = all + topology.stations.size() + topology.rings.size();
+    return {all,
+            byRank,
+            all + topology.stations.size(),
+            byRank + topology.ranks,
+            byRank + 2 * uint64_t{topology.ranks},
+            byRank + 3 * uint64_t{topology.ranks}};
+  }
 };
 
 /// Of the ring of pieces of parameters on their way to the rank that takes them.
@@ -68,14 +84,23 @@ public:
       shared->code.compare_exchange_strong(none, static_cast<int>(cause.code()));
     stop->raise(rank, cause);
   }
-  const SharedTimes &busyNs() const { return times; }
+  const SharedCounters &counters() const { return counted; }
 
   /// The mapping that holds all that is here and that others see.
   std::span<std::byte> sharedMemory() const { return memory->span(); }
   /// Everybody's memory, as this process reaches it.
   const transport::Segments &reach() const { return *segments; }
-  /// Where ranks are on several machines: the way to those that are not here. Before ends are made.
-  void connect(transport::Fabric &fabric) { segments->connect(fabric); }
+  // Where ranks are several processes, before ends are made: those whose memory is mapped here, as they are on the same
+  // machine, and the way to all others.
+  transport::NeighbourCard neighbourCard() const { return transport::NeighbourCard::of(*memory, *segments); }
+  void adopt(const transport::NeighbourCard &card, std::unique_ptr<transport::SharedMemory> theirs) {
+    transport::enter(card, *theirs, *segments);
+    neighbours.push_back(std::move(theirs));
+  }
+  void connect(transport::Fabric &way) {
+    fabric = &way;
+    segments->connect(way);
+  }
   /// Ranks elsewhere with which these have something to do: they write to each other.
   std::set<uint32_t> peersOf(transport::RankRange here) const;
   /// At which those processes count when they can write to this rank.
@@ -84,8 +109,8 @@ public:
   /// count for the root: theirs are written.
   const transport::WordPlace &checkpointBegun(uint32_t rank) const { return begun[rank]; }
   const transport::WordPlace &filesWritten() const { return written; }
-  /// Tells the root, where it is another process, what the rank's device has done so far.
-  void publishTimes(uint32_t rank) const;
+  /// Tells the root, where it is another process, what the rank has done so far.
+  void publishCounters(uint32_t rank) const;
 
   /// Those with losses, something to train or to save, which meet in every step.
   const std::vector<uint32_t> &trainingRanks() const { return training; }
@@ -137,10 +162,12 @@ private:
 
   const Topology topology;
   std::unique_ptr<transport::SharedMemory> memory;
+  std::vector<std::unique_ptr<transport::SharedMemory>> neighbours; ///< Of processes of this machine.
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
-  transport::Place timesPlace; ///< In the root's segment.
-  SharedTimes times;           ///< There, or where the root is elsewhere, what is known here.
+  transport::Place countersPlace; ///< In the root's segment.
+  SharedCounters counted;         ///< There, or where the root is elsewhere, what is known here.
+  transport::Fabric *fabric = nullptr;
   /// Who writes to whom: each of the first to each of the others, or back.
   struct Meeting {
     std::vector<uint32_t> some, others;

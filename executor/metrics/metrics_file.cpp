@@ -65,7 +65,23 @@ void formatLine(const StepRecord &record, Line &line) {
     (line << ", \"idle\": ").json(device.idleSeconds) << "}";
     separator = ", ";
   }
-  line << "]";
+  line << "], \"edges\": {";
+  for (std::string_view separator = ""; const EdgeBytes &edge : record.edges) {
+    (line << separator).quoted(edge.name)
+        << ": {\"bytes\": " << edge.bytes << ", \"gradient_bytes\": " << edge.gradientBytes << "}";
+    separator = ", ";
+  }
+  line << "}";
+  if (!record.network.empty()) {
+    line << ", \"network\": [";
+    for (std::string_view separator = ""; const NetworkUse &use : record.network) {
+      ((line << separator) << "{\"process\": " << use.process << ", \"bytes\": " << use.bytes << ", \"busy\": ")
+              .json(use.busySeconds)
+          << "}";
+      separator = ", ";
+    }
+    line << "]";
+  }
   if (!record.slowDevices.empty()) {
     line << ", \"slow_devices\": [";
     for (std::string_view separator = ""; const SlowDevice &slow : record.slowDevices) {

@@ -19,6 +19,19 @@ struct DeviceTimes {
   double idleSeconds = 0;
 };
 
+/// What came over an edge, forward and back, at all its consumers together.
+struct EdgeBytes {
+  std::string name;
+  uint64_t bytes = 0, gradientBytes = 0;
+};
+
+/// What a process has written over the network, and how long something was under way.
+struct NetworkUse {
+  uint32_t process = 0;
+  uint64_t bytes = 0;
+  double busySeconds = 0;
+};
+
 /// One that takes longer than the others do for the same planned time.
 struct SlowDevice {
   uint32_t rank = 0;
@@ -61,7 +74,9 @@ struct StepRecord {
   double predictedStepSeconds = 0; ///< Of this step's samples, by itself: tasks, reduction of gradients, update.
   double scheduleSeconds = 0;      ///< Processor time in which micro-batches were formed and tasks ordered.
   std::vector<SectionTimes> sections;
-  std::vector<DeviceTimes> devices; ///< By rank.
+  std::vector<DeviceTimes> devices;     ///< By rank.
+  std::vector<EdgeBytes> edges = {};    ///< By Plan.edges.
+  std::vector<NetworkUse> network = {}; ///< Of processes that have one.
   std::vector<SlowDevice> slowDevices = {};
   bool applied = true;                             ///< Loss and gradient norm are finite.
   std::vector<SampleName> badSamples = {};         ///< Where it was not: those to look at.

@@ -105,6 +105,8 @@ public:
   /// with what was expected. A failure names edge, producer, expected and found: version, checksum, edge, epoch,
   /// sequence, step, micro-batch, a post counted twice, more posts than expected.
   Status checkHeaders();
+  /// Of the payloads whose headers were compared.
+  uint64_t bytesReceived() const { return received; }
 
 private:
   friend class Channel;
@@ -118,7 +120,7 @@ private:
   };
   Receiver(std::shared_ptr<const ChannelState> state, const transport::Segments &segments, Device &device);
   Status open(const transport::Segments &segments);
-  Status check(const Arrival &arrival) const;
+  Status check(const Arrival &arrival);
   Status checkHeader(const Header &header, uint32_t from, const Arrival &arrival) const;
   std::string postsByProducer(const Arrival &arrival) const;
   Status failure(uint64_t sequence, const std::string &text) const;
@@ -132,6 +134,7 @@ private:
   transport::protocol::Releases releases;
   std::deque<Arrival> log; ///< As many as a step ever had; the first `logged` since the last check.
   size_t logged = 0;
+  uint64_t received = 0;
 };
 
 class Channel {

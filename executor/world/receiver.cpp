@@ -68,7 +68,7 @@ Status Receiver::checkHeaders() {
   return Status();
 }
 
-Status Receiver::check(const Arrival &arrival) const {
+Status Receiver::check(const Arrival &arrival) {
   const ChannelDescription &description = state->description;
   uint32_t found = 0;
   for (uint32_t producer = 0; producer < description.producerRanks.size(); ++producer)
@@ -78,6 +78,7 @@ Status Receiver::check(const Arrival &arrival) const {
       if (header.version == 0 || (header.sequence < arrival.sequence && header.checksum == checksumOf(header)))
         break;
       MAESTRO_TRY(checkHeader(header, producer, arrival));
+      received += header.bytes;
       ++found;
     }
   if (uint64_t more = arrival.counted - arrival.total; more > 0)

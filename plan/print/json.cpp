@@ -8,10 +8,8 @@ namespace {
 
 class Json : JsonFields {
 public:
-  explicit Json(const fb::Plan &plan) : plan(plan) {}
-
-  std::string take() {
-    json.object([&] { writePlan(); });
+  std::string print(const fb::Plan &plan) {
+    json.object([&] { write(plan); });
     return json.take();
   }
 
@@ -32,6 +30,10 @@ private:
   template <typename Table> void table(const char *name, const Table *value) {
     json.key(name);
     value ? json.object([&] { write(*value); }, true) : json.null();
+  }
+
+  void write(const fb::Spare &spare) {
+    json.key("plan").object([&] { write(*fb::GetPlan(spare.plan()->data())); });
   }
 
   void write(const fb::Symbol &symbol) {
@@ -262,6 +264,7 @@ private:
     number("memory_bytes", machine.memory_bytes());
     optionalList("links", machine.links());
     optionalList("device_kinds", machine.device_kinds());
+    number("nodes", machine.nodes());
   }
 
   void write(const fb::Link &link) {
@@ -345,7 +348,7 @@ private:
 
   void write(const fb::StepSamples &step) { indices("sizes", *step.sizes()); }
 
-  void writePlan() {
+  void write(const fb::Plan &plan) {
     number("version_major", plan.version_major());
     number("version_minor", plan.version_minor());
     text("producer", plan.producer());
@@ -377,13 +380,13 @@ private:
     optionalList("quantities", plan.quantities());
     optionalList("step_samples", plan.step_samples());
     optionalList("communicators", plan.communicators());
+    if (plan.spares())
+      list("spares", plan.spares(), false);
   }
-
-  const fb::Plan &plan;
 };
 
 } // namespace
 
-std::string printJson(const Plan &plan) { return Json(*plan).take(); }
+std::string printJson(const Plan &plan) { return Json().print(*plan); }
 
 } // namespace maestro::plan

@@ -44,7 +44,8 @@ private:
        string("no_synthetic", plan->no_synthetic()));
     const fb::Machine &machine = *plan->machine();
     op("machine", string("name", machine.name()), string("device_kind", machine.device_kind()),
-       number("devices", machine.devices()), number("memory_bytes", machine.memory_bytes()));
+       number("devices", machine.devices()), number("memory_bytes", machine.memory_bytes()),
+       number("nodes", machine.nodes()));
     each(machine.links(), [&](uint32_t, const fb::Link &link) {
       op("link", string("name", link.name()), number("spans", link.spans()), number("bandwidth", link.bandwidth()),
          number("latency", link.latency()));
@@ -165,6 +166,9 @@ private:
     each(plan->communicators(), [&](uint32_t, const fb::Communicator &communicator) {
       op("communicator", word("axis", fb::EnumNameMeshAxis(communicator.axis())),
          numbers("ranks", communicator.ranks()));
+    });
+    each(plan->spares(), [&](uint32_t, const fb::Spare &spare) { // Whole plans: maestro-dump --lost-nodes shows them.
+      op("spare", number("nodes", fb::GetPlan(spare.plan()->data())->machine()->nodes()));
     });
     each(plan->gradient_sums(), [&](uint32_t, const fb::GradientSum &sum) {
       op("gradient_sum", numbers("parameters", sum.parameters()), numbers("stations", sum.stations()));

@@ -31,6 +31,8 @@ public:
         executable(*plan->executables()->Get(i));
     comparison();
     times();
+    if (selection.all())
+      spares();
     decisions();
     return std::move(text);
   }
@@ -48,8 +50,10 @@ private:
     line("  format {}.{}, {}, hash {:016x}, workload {:016x}", plan->version_major(), plan->version_minor(),
          humanBytes(plan.bytes().size()), plan.hash(), plan->workload_hash());
     const fb::Machine &machine = *plan->machine();
-    line("  for {}: {} x {}{}", machine.name()->string_view(), machine.devices(), machine.device_kind()->string_view(),
-         machine.memory_bytes() ? " with " + humanBytes(machine.memory_bytes()) + " each" : "");
+    line("  for {}: {} x {}{}{}", machine.name()->string_view(), machine.devices(),
+         machine.device_kind()->string_view(),
+         machine.memory_bytes() ? " with " + humanBytes(machine.memory_bytes()) + " each" : "",
+         machine.nodes() > 1 ? fmt::format(" on {} nodes", machine.nodes()) : "");
     for (uint32_t i = 0;
          machine.device_kinds() && machine.device_kinds()->size() > 1 && i < machine.device_kinds()->size(); ++i) {
       const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
@@ -65,6 +69,17 @@ private:
            humanFlops(prediction->step_flops()), ratePhrase(*prediction),
            prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "",
            assumptionPhrase(plan));
+  }
+
+  void spares() {
+    if (!plan->spares())
+      return;
+    heading("When nodes are lost and do not come back (maestro-run --restarts)");
+    for (const fb::Spare *spare : *plan->spares()) {
+      const fb::Plan &own = *fb::GetPlan(spare->plan()->data());
+      line("  {} of {} nodes: {} devices{}", own.machine()->nodes(), plan->machine()->nodes(), own.machine()->devices(),
+           own.prediction() ? ", predicted " + humanSeconds(own.prediction()->step_seconds()) + " a step" : "");
+    }
   }
 
   std::string ratePhrase(const fb::Prediction &prediction) const {

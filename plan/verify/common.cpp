@@ -163,6 +163,10 @@ Status verifyMachine(const fb::Machine &machine, const Place &place, Work &work)
   MAESTRO_TRY(checkName(place / "name", machine.name(), work));
   MAESTRO_TRY(checkName(place / "device_kind", machine.device_kind(), work));
   MAESTRO_TRY(checkRange(place / "devices", machine.devices(), 1, 1 << 24));
+  MAESTRO_TRY(checkRange(place / "nodes", machine.nodes(), 0, machine.devices()));
+  if (machine.nodes() > 0 && machine.devices() % machine.nodes() != 0)
+    return wrong(place / "nodes", "{} nodes do not have equally many of {} devices", machine.nodes(),
+                 machine.devices());
   MAESTRO_TRY(checkTables(place, &machine, fb::Machine::VT_LINKS, "links", kLink, work, kMostRows));
   MAESTRO_TRY(
       checkTables(place, &machine, fb::Machine::VT_DEVICE_KINDS, "device_kinds", kDeviceKind, work, machine.devices()));

@@ -52,6 +52,10 @@ Status verifyBindings(const BoundedExecutable &executable);
 Status verifyDataflow(const BoundedExecutable &executable);
 /// Bindings that all executables together must have: losses, trainable parameters.
 Status verifyCompleteness(const fb::Plan &plan);
+/// Plans for fewer nodes, each as a whole; they have none themselves.
+Status verifySpares(const fb::Plan &plan);
+/// All parts.
+Status verifyWhole(std::span<const uint8_t> bytes, bool isSpare);
 /// Which stations add up which gradients.
 Status verifyGradientSums(const fb::Plan &plan, Work &work);
 

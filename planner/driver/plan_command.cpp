@@ -54,7 +54,31 @@ class Planner {
 public:
   explicit Planner(const PlanOptions &options) : options(options) {}
 
-  Status run() {
+  /// Plans, writes, and says so.
+  Status run(std::vector<std::vector<uint8_t>> spares) {
+    MAESTRO_TRY(make());
+    if (options.stopAfter)
+      return Status();
+    for (std::vector<uint8_t> &spare : spares) {
+      auto &own = *emitted.tables.spares.emplace_back(std::make_unique<plan::fb::SpareT>());
+      own.plan = std::move(spare);
+    }
+    MAESTRO_ASSIGN(size_t bytes, write(options.output));
+    logPlan(job(), findings, emitted);
+    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, bytes, nowSeconds() - started));
+    return writeNextBest();
+  }
+
+  /// The plan's bytes, for within another one.
+  Result<std::vector<uint8_t>> spare(int64_t nodesOfAll) {
+    MAESTRO_TRY(make().withContext(fmt::format("for {} of {} nodes", cluster.nodes, nodesOfAll)));
+    logInfo(fmt::format("for {} of {} nodes: {}", cluster.nodes, nodesOfAll, describeLayouts(layouts)));
+    return plan::finish(emitted.tables);
+  }
+
+private:
+  /// As far as emitted plans.
+  Status make() {
     started = nowSeconds();
     MAESTRO_TRY(checkOutput(options));
     MAESTRO_ASSIGN(PlanInputs inputs, readInputs(options));
@@ -85,7 +109,6 @@ public:
     return emit(diagnostics);
   }
 
-private:
   mlir::func::FuncOp graph() { return module->lookupSymbol<mlir::func::FuncOp>(attributes::kGraphFunction); }
 
   /// A section is named after its component, so that a pin of either means the component's products.
@@ -155,9 +178,9 @@ private:
   }
 
   /// Several layouts are possible where there are several devices or sections.
-  Status searchLayouts(const EmitInput &input) {
+  Status searchLayouts() {
     if (pins.splitsTensors())
-      return searchOpen(input);
+      return searchOpen();
     if (target.machine.devices == 1 && layouts.size() == 1)
       return useDefaults();
     EmitInput base = input;
@@ -177,7 +200,7 @@ private:
   }
 
   /// Tensors are split where that is pinned, not by search: what is found without pins is for comparison.
-  Status searchOpen(const EmitInput &input) {
+  Status searchOpen() {
     mlir::FailureOr<AtomGraph> found = findAtoms(*module, open.pins.partition(workload));
     if (mlir::failed(found))
       return Status::internal("the sections' atoms cannot be found without pins");
@@ -224,7 +247,7 @@ private:
   }
 
   /// Emits the layouts; where they fit, the plan says what a simulation of it says.
-  Status tryLayouts(EmitInput &input, size_t rank) {
+  Status tryLayouts(size_t rank) {
     input.sections = *programs;
     input.layouts = layouts;
     input.decisions = decisionsOf(job());
@@ -272,28 +295,23 @@ private:
     if (pins.splitsTensors()) // Whether there is anything to split comes before where.
       MAESTRO_TRY(useDefaults());
     MAESTRO_TRY(chooseLayouts());
-    EmitInput input;
     input.workload = &workload;
     input.graph = &summary;
     input.machine = target.machine;
     input.machineName = target.name;
+    input.nodes = static_cast<uint32_t>(cluster.nodes);
     input.deviceThreads = target.deviceThreads;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
-    MAESTRO_TRY(searchLayouts(input));
-    MAESTRO_TRY(tryLayouts(input, 0));
-    MAESTRO_TRY(searchAgain(input));
-    MAESTRO_TRY(makeFit(input));
-    if (!emitted.fits)
-      return tooLarge();
-    MAESTRO_ASSIGN(size_t bytes, write(options.output));
-    logPlan(job(), findings, emitted);
-    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, bytes, nowSeconds() - started));
-    return writeNextBest(input);
+    MAESTRO_TRY(searchLayouts());
+    MAESTRO_TRY(tryLayouts(0));
+    MAESTRO_TRY(searchAgain());
+    MAESTRO_TRY(makeFit());
+    return emitted.fits ? Status() : tooLarge();
   }
 
   /// The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and
   /// more the more often: each time another layout is the one that just fits.
-  Status searchAgain(EmitInput &input) {
+  Status searchAgain() {
     uint64_t allowed = deviceBytes();
     for (int attempt = 0; !emitted.fits && search && attempt < kSearchesAgain; ++attempt) {
       uint64_t excess = emitted.fullest().peakBytes - deviceBytes(),
@@ -303,21 +321,21 @@ private:
                           "with {:.2f} GiB a device",
                           gib(excess), gib(allowed)));
       MAESTRO_TRY(useSearch(allowed));
-      MAESTRO_TRY(tryLayouts(input, 0));
+      MAESTRO_TRY(tryLayouts(0));
     }
     return Status();
   }
 
   /// Without the search: smaller micro-batches, or another machine.
-  Status makeFit(EmitInput &input) {
+  Status makeFit() {
     if (!emitted.fits && search) {
       search.reset();
       MAESTRO_TRY(chooseLayouts());
       MAESTRO_TRY(useDefaults());
-      MAESTRO_TRY(tryLayouts(input, 0));
+      MAESTRO_TRY(tryLayouts(0));
     }
     while (!emitted.fits && halveMicroBatches())
-      MAESTRO_TRY(tryLayouts(input, 0));
+      MAESTRO_TRY(tryLayouts(0));
     // A model that no micro-batch makes small enough for the machine it is planned on is meant for another one.
     const DeviceMemory &fullest = emitted.fullest();
     if (emitted.fits || !cluster.isThisMachine || fullest.residentBytes <= deviceBytes())
@@ -326,7 +344,7 @@ private:
                            "{:.1f}: the plan is for devices of {:.1f} GiB",
                            gib(fullest.residentBytes), gib(deviceBytes()), gib(fullest.peakBytes)));
     input.machine.kinds.front().memoryBytes = fullest.peakBytes;
-    return tryLayouts(input, 0);
+    return tryLayouts(0);
   }
 
   Status tooLarge() const {
@@ -346,10 +364,10 @@ private:
   }
 
   /// plan.mpl, plan.2.mpl, …
-  Status writeNextBest(EmitInput &input) {
+  Status writeNextBest() {
     for (size_t rank = 1, number = 2; search && rank < search->ranks(); ++rank) {
       MAESTRO_TRY(useRank(rank));
-      MAESTRO_TRY(tryLayouts(input, rank));
+      MAESTRO_TRY(tryLayouts(rank));
       if (!emitted.fits) // More than the search was told, once it is emitted.
         continue;
       std::filesystem::path path = options.output;
@@ -386,12 +404,47 @@ private:
   } open;                       ///< Beside split tensors: without pins, for comparison.
   std::vector<Decision> doubts; ///< Of what trains.
   Unreached unreached;
+  EmitInput input;
   EmittedPlan emitted;
   PlanFindings findings; ///< Of it.
 };
 
+/// Of the cluster with so many nodes less.
+Result<std::vector<uint8_t>> planSpare(const PlanOptions &options, const ClusterSpec &cluster, uint32_t lost) {
+  PlanOptions fewer = options;
+  fewer.settings.push_back(fmt::format("cluster.nodes={}", cluster.nodes - lost));
+  if (fewer.deadlineSeconds)
+    *fewer.deadlineSeconds /= options.spareNodes + 1;
+  return Planner(fewer).spare(cluster.nodes);
+}
+
+Status checkSpares(const PlanOptions &options, const ClusterSpec &cluster) {
+  if (options.spareNodes >= cluster.nodes)
+    return Status::invalidInput(fmt::format("--spare-nodes {}: the cluster has {} node{}, and one must be left",
+                                            options.spareNodes, cluster.nodes, cluster.nodes == 1 ? "" : "s"));
+  if (cluster.devices.size() > 1)
+    return Status::invalidInput(fmt::format("--spare-nodes {}: {} lists a device for each node, and which of them is "
+                                            "lost nobody knows; make a plan for each case",
+                                            options.spareNodes, cluster.place));
+  return Status();
+}
+
 } // namespace
 
-Status runPlan(const PlanOptions &options) { return Planner(options).run(); }
+Status runPlan(const PlanOptions &options) {
+  if (options.spareNodes == 0 || options.stopAfter)
+    return Planner(options).run({});
+  MAESTRO_TRY(checkOutput(options));
+  MAESTRO_ASSIGN(PlanInputs inputs, readInputs(options));
+  MAESTRO_TRY(checkSpares(options, inputs.cluster));
+  std::vector<std::vector<uint8_t>> spares;
+  for (uint32_t lost = 1; lost <= options.spareNodes; ++lost) {
+    MAESTRO_ASSIGN(spares.emplace_back(), planSpare(options, inputs.cluster, lost));
+  }
+  PlanOptions whole = options;
+  if (whole.deadlineSeconds)
+    *whole.deadlineSeconds /= options.spareNodes + 1;
+  return Planner(whole).run(std::move(spares));
+}
 
 } // namespace maestro::planner

@@ -27,6 +27,7 @@ struct PlanOptions {
   std::vector<Pin> pins;
   ReadSizes readSizes;                   ///< Null: samples are as the workload declares them.
   std::optional<double> deadlineSeconds; ///< Ends the search early.
+  uint32_t spareNodes = 0;               ///< Nodes that may be lost: plans without them are made, too.
   uint32_t topK = 1;                     ///< Plans to write: plan.mpl, plan.2.mpl, …
   std::optional<Phase> stopAfter;        ///< Print the IR after this phase instead of writing a plan.
 };

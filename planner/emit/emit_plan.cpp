@@ -72,6 +72,7 @@ void PlanEmitter::addMachine() {
       kinds.push_back(kind.kind);
   plan.machine->device_kind = fmt::format("{}", fmt::join(kinds, "+"));
   plan.machine->devices = machine.devices;
+  plan.machine->nodes = input.nodes;
   plan.machine->memory_bytes =
       std::min_element(machine.kinds.begin(), machine.kinds.end(), [](const auto &a, const auto &b) {
         return a.memoryBytes < b.memoryBytes;

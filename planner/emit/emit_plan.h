@@ -123,6 +123,7 @@ struct EmitInput {
   std::map<std::string, SectionLayout> layouts; ///< By section.
   cost_models::Machine machine;
   std::string machineName = "this machine";
+  uint32_t nodes = 1;
   uint32_t deviceThreads = 0; ///< CPU threads of each device; 0: all of the machine's.
   std::string planFolder;     ///< Sources' paths are written relative to it.
   std::vector<Decision> decisions;

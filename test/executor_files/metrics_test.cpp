@@ -42,7 +42,17 @@ TEST(MetricsTest, aLineHasEveryField) {
     "tokens_seen": 12288, "time": 1700000000.125, "step_seconds": 0.25,
     "peak_bytes": 1000000,
     "predicted_step_seconds": 0.2, "schedule_seconds": 0.001, "sections": {"student": {"busy": 0.2, "idle": 0.05, "microbatches": 8}},
-    "devices": [{"busy": 0.21, "idle": 0.04}]})"));
+    "devices": [{"busy": 0.21, "idle": 0.04}], "edges": {}})"));
+}
+
+TEST(MetricsTest, whatRanksToldEachOther) {
+  StepRecord several = record(3);
+  several.edges = {{"teacher.logits", 4096, 0}, {"vision.features", 64, 32}};
+  several.network = {{1, 5000, 0.25}};
+  json line = json::parse(formatMetrics(several));
+  EXPECT_EQ(line["edges"], json::parse(R"({"teacher.logits": {"bytes": 4096, "gradient_bytes": 0},
+                                           "vision.features": {"bytes": 64, "gradient_bytes": 32}})"));
+  EXPECT_EQ(line["network"], json::parse(R"([{"process": 1, "bytes": 5000, "busy": 0.25}])"));
 }
 
 TEST(MetricsTest, aValidationStandsBesideItsStep) {

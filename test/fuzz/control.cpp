@@ -2,6 +2,7 @@
 // records; what can be read is written again, and must be the same bytes.
 #include "transport/control/messages.h"
 #include "transport/control/progress_record.h"
+#include "transport/local/neighbour.h"
 #include "transport/network/card.h"
 #include "transport/verbs/endpoint.h"
 
@@ -28,14 +29,10 @@ void read(const Frame &frame) {
     auto verdict = decodeVerdict(frame.body);
     return frame.body.empty() || frame.body[0] > std::byte{1} ? void() : check(verdict, frame.body);
   }
+  case MessageKind::Seat:
+    return check(decodeSeat(frame.body), frame.body);
   case MessageKind::Stop:
     return check(decodeStop(frame.body), frame.body);
-  case MessageKind::Records: {
-    auto records = decodeRecords(frame.body);
-    if (records && encodeRecords(*records) != frame.body)
-      std::abort();
-    return;
-  }
   case MessageKind::Beat: {
     static auto memory = std::move(*SharedMemory::create(1 << 16));
     static Progress progress = *Progress::create(*memory, 2);
@@ -52,6 +49,7 @@ void read(const Frame &frame) {
   }
   default:
     check(decodeEndpoint(frame.body), frame.body);
+    check(decodeNeighbourCard(frame.body), frame.body);
     return check(decodeCard(frame.body), frame.body);
   }
 }

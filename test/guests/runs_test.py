@@ -16,7 +16,7 @@ import runs  # noqa: E402: found by the line above
 from guests import Guests, Missing  # noqa: E402
 from machines import Job  # noqa: E402
 from machines_test import EXAMPLES, FOUR, disturbed, same_bits, send  # noqa: E402
-from tools import DISTILLATION, STAGES_AND_REPLICAS  # noqa: E402
+from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files  # noqa: E402
 
 STEPS = 3
 DROP_ROCE = ["sh", "-c", "modprobe -a cls_u32 act_gact sch_ingress && tc qdisc add dev eth0 ingress && tc filter add dev eth0 parent ffff: protocol ip "
@@ -64,6 +64,21 @@ def refused(scratch, guests, plan, what, words, *arguments, variables=None, expe
     scratch.check(f"{what}: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
 
 
+def rough(scratch, guests, plan):
+    """A network that delays, loses, doubles, reorders and damages packets costs time alone, and the devices' own counters tell of it."""
+    shape = "modprobe sch_netem && tc qdisc add dev eth0 root netem delay 300us loss 0.2% duplicate 1% corrupt 0.1% reorder 1%"
+    made = [guests.run(number, "sh", "-c", shape) for number in range(2)]
+    if any(done.returncode for done in made):
+        return scratch.check("a rough network", False, made[0].stderr)
+    statuses, said = Job(scratch, guests, 2, plan, "--steps", STEPS, "--save-every", 3, "--transport", "verbs", "--out", "kd-rough").end(200)
+    for number in range(2):
+        guests.run(number, "tc", "qdisc", "delete", "dev", "eth0", "root")
+    different = different_files(*(scratch.path / out / f"checkpoint-{STEPS:06d}" for out in ("kd-alone", "kd-rough"))) if statuses == [0, 0] else []
+    told = "counters of trouble have grown" in "".join(said)
+    scratch.check("a rough network: the same bytes, and it is told of", statuses == [0, 0] and not different and told,
+                  "" if statuses == [0, 0] and not different and told else f"{statuses} {different} {said}")
+
+
 def main() -> int:
     scratch = runs.Scratch("guests")
     os.chdir(scratch.path)
@@ -80,6 +95,7 @@ def main() -> int:
                   ["--transport", "verbs"])
         chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
         chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
+        rough(scratch, guests, kd)
         disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 7, "process 1 (guest1", 1, save_every=1)
         disturbed(scratch, "process 1 is stopped", guests, kd, send(guests, 1, signal.SIGSTOP), 15, "process 1 (guest1", 1, save_every=1)
         guests.run(1, "pkill", "-KILL", "-f", "bin/maestro-run")

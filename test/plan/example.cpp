@@ -480,6 +480,14 @@ void addReplica(PlanBuilder &builder) {
   sum.stations = {1, 2};
 }
 
+void addSpare(PlanBuilder &builder) {
+  fb::PlanT &plan = builder.plan();
+  plan.machine->nodes = 1;
+  std::vector<uint8_t> bytes = packUnverified(plan);
+  plan.machine->nodes = 2;
+  add(plan.spares).plan = std::move(bytes);
+}
+
 void shareStudent(PlanBuilder &builder) {
   fb::PlanT &plan = builder.plan();
   addDevice(plan);

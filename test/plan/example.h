@@ -9,6 +9,8 @@ namespace maestro::plan::test {
 PlanBuilder exampleBuilder();
 /// A second replica of the student on a third device: gradients are added up.
 void addReplica(PlanBuilder &builder);
+/// A plan for one node, in one for two.
+void addSpare(PlanBuilder &builder);
 /// A third device that shares the student's station.
 void shareStudent(PlanBuilder &builder);
 /// The student's gradients, but its loss's, in a WeightGradient program.

@@ -116,7 +116,11 @@ void collectKeys(const json &value, std::set<std::set<std::string>> &keys) {
 TEST(Json, hasEveryFieldOfEveryTable) {
   std::set<std::set<std::string>> keys;
   PlanBuilder builder = test::exampleBuilder();
-  test::addReplica(builder); // Without one, there are no sums.
+  test::addReplica(builder);                       // Without one, there are no sums.
+  fb::MachineT &machine = *builder.plan().machine; // Two nodes have equally many devices.
+  machine.devices = machine.links.back()->spans = 4;
+  machine.device_kinds.back()->devices = 3;
+  test::addSpare(builder);
   collectKeys(json::parse(printed(loaded(test::packUnverified(builder.plan())), Format::Json)), keys);
   auto fields = schemaFields();
   ASSERT_GE(fields.size(), 25u);

@@ -25,8 +25,12 @@ class Loopback:
 
     address = "127.0.0.1"
 
+    def __init__(self, within: dict[int, list[str]] | None = None):
+        """`within`: by process, a command that starts it."""
+        self.within = within or {}
+
     def prefix(self, process: int) -> list[str]:
-        return []
+        return self.within.get(process, [])
 
     @staticmethod
     def kill(process: subprocess.Popen, signal_number: int) -> None:

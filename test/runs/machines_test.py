@@ -44,16 +44,33 @@ def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
         (alone_runs or scratch.bench().succeed)("maestro-run", *arguments, "--out", f"{name}-alone")
         alone = scratch.path / f"{name}-alone"
         ranks = 4 if name in ("kd", "multimodal") else 2
-        for where, place, processes in places(ranks):
-            out = f"{name}-{where}-{processes}"
-            statuses, said = Job(scratch, place, processes, *arguments, *more, "--out", out).end()
+        for where, place, processes, *forced in places(ranks):
+            network = forced or isinstance(place, Network) or alone_runs  # Else memory.
+            out = "-".join([name, where, str(processes), *forced])
+            statuses, said = Job(scratch, place, processes, *arguments, *more, *forced, "--out", out).end()
             together = scratch.path / out
             different = [] if any(statuses) else [
                 *different_files(alone / f"checkpoint-{steps:06d}", together / f"checkpoint-{steps:06d}"),
                 *(["gradients"] if (alone / "gradients.safetensors").read_bytes() != (together / "gradients.safetensors").read_bytes() else []),
-                *(["losses"] if [line["loss"] for line in metrics(alone)] != [line["loss"] for line in metrics(together)] else [])]
+                *(name for name in ("loss", "edges") if [line[name] for line in metrics(alone)] != [line[name] for line in metrics(together)]),
+                *(["network"] if any(("network" in line) != bool(network) for line in metrics(together)) else [])]
             scratch.check(f"{name}: {processes} processes, {where}", not any(statuses) and not different,
                           "" if not any(statuses) and not different else f"{statuses} {different} {said}")
+
+
+def ways(scratch, plan, network):
+    """Process 0 says how processes write to each other; memory is shared within a machine alone."""
+    def check(what, words, place, processes, *more, expected=0):
+        statuses, said = Job(scratch, place, processes, plan, "--steps", 1, *more).end()
+        scratch.check(f"{what}: {words}", set(statuses) == {expected} and words in said[0], f"{statuses} {said}")
+
+    check("one machine", "4 processes have met: shared memory\n", Loopback(), 4)
+    check("one machine", "have met: libfabric tcp", Loopback(), 2, "--transport", "libfabric")
+    if network:
+        check("2 machines", "have met: shared memory within a machine, else libfabric tcp", network, 4)
+        check("2 machines", "--transport local: not all processes that write to each other are on one machine", network, 4, "--transport", "local", expected=2)
+        apart = {process: ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] for process in (1,)}
+        check("another container", "not shared memory: process 0 with process 1 (", Loopback(apart), 2)
 
 
 def resumes(scratch, plan):
@@ -195,6 +212,7 @@ def main() -> int:
 
     def places(ranks):
         yield "one machine", Loopback(), 2
+        yield "one machine", Loopback(), 2, "--transport", "libfabric"
         if ranks > 2:
             yield "one machine", Loopback(), 3
         for count, network in networks.items():
@@ -203,6 +221,7 @@ def main() -> int:
 
     try:
         same_bits(scratch, made, places)
+        ways(scratch, made["kd"], networks.get(2))
         resumes(scratch, made["kd"])
         evaluates(scratch, made["kd"])
         if 3 in networks:

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,6 +189,57 @@ def jobs(world):
             network.close()
 
 
+CLUSTER = """
+name: three machines
+device: cpu
+nodes: 3
+devices_per_node: 1
+links: [{name: lan, spans: 3, bandwidth: 1 GB/s, latency: 10 us}]
+"""
+
+
+def lost(world):
+    """A machine that does not come back: the others go on under the plan that was made for it, as one process with that plan would from there."""
+    scratch, path, steps = world.scratch, world.path, 3000
+    (path / "three.yaml").write_text(CLUSTER)
+    plan = world.bench.plan(path / "workload.yaml", "spared", "--cluster", path / "three.yaml", "--pin", "*.dp=2", "--pin", "*.micro_batch=1",
+                            "--set", "train.global_batch=6", "--spare-nodes", 1)
+    try:
+        network = Network(3, path)
+    except (PermissionError, FileNotFoundError) as failure:
+        print(f"skip lost machines: {failure}", flush=True)
+        return
+    try:
+        arguments = [plan, "--data", "shard.tar", "--quiet", "--save-every", 50, "--out", "lost", "--restarts", 3, "--steps", steps]
+        job = Job(scratch, network, 3, *arguments)
+        if not job.await_checkpoint("lost"):
+            job.kill()
+            return scratch.check("a machine is lost", False, "it did not begin")
+        job.processes[1].kill()  # Its child ends with it.
+        began = time.monotonic()
+        statuses, said = job.end(120)
+        seconds = time.monotonic() - began
+        words = "1 of 3 machines has not come back: the job goes on with 2"
+        good_end = statuses == [0, -9, 0] and words in said[0]
+        scratch.check(f"a machine is lost: the others have ended after {seconds:.0f} s", good_end, "" if good_end else f"{statuses} {said}")
+    finally:
+        network.close()
+    if not good_end:
+        return
+    # From the checkpoint with which they went on: the first two metrics of a step say which it was.
+    kept = json.loads((path / "lost" / f"checkpoint-{steps:06d}" / "state.json").read_text())["plan_hash"]
+    last = max(number for number in range(50, steps, 50)
+               if json.loads((path / "lost" / f"checkpoint-{number:06d}" / "state.json").read_text())["plan_hash"] != kept)
+    shutil.copytree(path / "lost", path / "ref")
+    for folder in (path / "ref").glob("checkpoint-*"):
+        if int(folder.name[-6:]) > last:
+            shutil.rmtree(folder)
+    shutil.move(path / "ref" / "plan.mpl", path / "two_nodes.mpl")
+    world.bench.succeed("maestro-run", path / "two_nodes.mpl", "--data", "shard.tar", "--quiet", "--save-every", 50, "--out", "ref", "--resume", "--steps", steps)
+    different = different_files(path / "ref" / f"checkpoint-{steps:06d}", path / "lost" / f"checkpoint-{steps:06d}")
+    scratch.check(f"a machine is lost: from step {last} on as one process under the plan for two", not different, f"{different}" if different else "")
+
+
 def goes_on(job) -> bool:
     return all(process.poll() is None and child_of(process.pid) for process in job.processes) or all(
         process.poll() == 0 for process in job.processes)
@@ -200,6 +252,7 @@ def main() -> int:
     older_results_stay(world)
     killed(world)
     jobs(world)
+    lost(world)
     return scratch.finish()
 
 

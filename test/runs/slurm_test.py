@@ -32,6 +32,7 @@ TaskPlugin=task/none
 SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
+TmpFS={folder}/tmp-%n
 KillWait=5
 SchedulerParameters=sched_interval=1
 NodeName=machine[0-1] CPUs=4 State=UNKNOWN
@@ -47,7 +48,8 @@ class Slurm:
     def __init__(self, scratch):
         self.folder, self.daemons = scratch.path, []
         self.network = Network(2, scratch.path)
-        (self.folder / "state").mkdir()
+        for name in ("state", "tmp-machine0", "tmp-machine1"): # Shared by two machines, PMIx's sockets would have the same names.
+            (self.folder / name).mkdir()
         (self.folder / "slurm.conf").write_text(CONF.format(folder=self.folder))
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
@@ -67,8 +69,9 @@ class Slurm:
         with open(self.folder / f"{command[0]}-{machine}.out", "wb") as log:
             self.daemons.append(subprocess.Popen([*self.network.prefix(machine), *command], env=self.environment, stdout=log, stderr=log))
 
-    def call(self, *command, timeout=90):
-        return subprocess.run([*self.network.prefix(0), *map(str, command)], env=self.environment, capture_output=True, text=True, timeout=timeout)
+    def call(self, *command, timeout=90, without=()):
+        environment = {name: value for name, value in self.environment.items() if name not in without}
+        return subprocess.run([*self.network.prefix(0), *map(str, command)], env=environment, capture_output=True, text=True, timeout=timeout)
 
     def wait_for(self, condition, what, seconds=30):
         deadline = time.monotonic() + seconds
@@ -95,10 +98,14 @@ def judge(scratch, slurm):
                                 "--pin", "*.dp=2", "--pin", "*.stages=2", "--pin", "*.micro_batch=2")
     program = runs.BINARIES / "maestro-run"
     scratch.bench().succeed("maestro-run", plan, "--steps", STEPS, "--out", "alone", "--quiet")
-    for tasks in (2, 4):
-        done = slurm.call("srun", "--nodes=2", f"--ntasks={tasks}", program, plan, "--steps", STEPS, "--out", f"srun{tasks}", "--quiet")
-        different = different_files(*(scratch.path / out / f"checkpoint-{STEPS:06d}" for out in ("alone", f"srun{tasks}"))) if done.returncode == 0 else []
-        scratch.check(f"srun with {tasks} tasks on 2 nodes", done.returncode == 0 and not different, f"{different} {done.stderr[-600:]}" if done.returncode else "")
+    for tasks, *more in ((2,), (4,), (2, "--mpi=pmix"), (4, "--mpi=pmix")):
+        out = "".join(["srun", str(tasks), *more])
+        # PMIx carries a secret of its own.
+        done = slurm.call("srun", "--nodes=2", f"--ntasks={tasks}", *more, program, plan, "--steps", STEPS, "--out", out,
+                          without=("MAESTRO_JOB_SECRET",) if more else ())
+        different = different_files(*(scratch.path / name / f"checkpoint-{STEPS:06d}" for name in ("alone", out))) if done.returncode == 0 else []
+        good = done.returncode == 0 and not different and f"{tasks} processes have met" in done.stderr
+        scratch.check(f"{out} on 2 nodes", good, "" if good else f"{different} {done.returncode} {done.stderr[-900:]}")
 
     step = subprocess.Popen([*slurm.network.prefix(0), "srun", "--nodes=2", "--ntasks=2", str(program), str(plan), "--quiet", "--out", "killed", "--save-every", "20",
                              "--steps", "1000000"], env=slurm.environment, stderr=subprocess.PIPE, text=True)

@@ -60,7 +60,14 @@ TEST(Launch, MpirunsVariables) {
   for (auto [process, processes] :
        {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), {"PMI_RANK", "PMI_SIZE"}}) {
     std::map<std::string, std::string> variables = {{process, "1"}, {processes, "4"}};
-    EXPECT_FALSE(*detectLaunch(environmentOf(variables))) << "nobody says where they meet";
+    EXPECT_THAT(causeOf(variables), HasSubstr("nothing says where these processes meet"));
+    EXPECT_THAT(causeOf(variables), HasSubstr("libpmix2"));
+    variables[processes] = "2";
+    variables[process] = "0";
+    EXPECT_THAT(causeOf(variables), HasSubstr(std::string(processes) + "=2"));
+    variables = {{process, "0"}, {processes, "1"}};
+    EXPECT_FALSE(*detectLaunch(environmentOf(variables))) << "alone";
+    variables = {{process, "1"}, {processes, "4"}};
     variables["MASTER_ADDR"] = "node1";
     EXPECT_THAT(causeOf(variables), HasSubstr("MASTER_PORT is not set"));
     variables["MASTER_PORT"] = "29500";
@@ -203,16 +210,24 @@ protected:
   uint16_t port = freePort();
 };
 
-TEST_F(ControlTest, EverybodyHasEverybodysRecord) {
+TEST_F(ControlTest, EverybodyIsAnsweredFromEverybodysRecords) {
   for (uint32_t processes : {2u, 5u, 16u}) {
     port = freePort();
+    auto recordOf = [](uint32_t p, uint32_t round) {
+      return std::vector<std::byte>(p * 1000 + round, static_cast<std::byte>(p));
+    };
     auto causes = run(processes, unchanged, [&](uint32_t p, Control &control, std::unique_ptr<Part> &) -> Status {
       for (uint32_t round = 0; round < 20; ++round) {
-        std::vector<std::byte> own(p * 1000 + round, static_cast<std::byte>(p));
-        MAESTRO_ASSIGN(auto all, control.gather(own));
-        for (uint32_t q = 0; q < processes; ++q)
-          if (all[q] != std::vector<std::byte>(q * 1000 + round, static_cast<std::byte>(q)))
-            return Status::internal("another record");
+        // Each has its neighbour's record, and then its own number.
+        MAESTRO_ASSIGN(auto told, control.ask(recordOf(p, round), [&](const auto &records, uint32_t of) {
+          auto answer = records[(of + 1) % processes];
+          answer.push_back(static_cast<std::byte>(of));
+          return answer;
+        }));
+        auto expected = recordOf((p + 1) % processes, round);
+        expected.push_back(static_cast<std::byte>(p));
+        if (told != expected)
+          return Status::internal("another answer");
       }
       return control.leave();
     });
@@ -323,7 +338,7 @@ TEST_F(ControlTest, OneCauseEndsAll) {
     port = freePort();
     auto causes = run(4, unchanged, [&](uint32_t p, Control &control, std::unique_ptr<Part> &part) -> Status {
       part = std::make_unique<Part>(control, 8);
-      MAESTRO_TRY(control.gather({}).isOk() ? Status() : Status::internal("not all are here"));
+      MAESTRO_TRY(control.meetAgain());
       if (p == culprit)
         part->abort.raise(2 * culprit, "lost its mind");
       if (!part->waits(2s))
@@ -341,7 +356,7 @@ TEST_F(ControlTest, WhoGoesIsMissedAtOnce) {
   auto began = std::chrono::steady_clock::now();
   auto causes = run(3, unchanged, [&](uint32_t p, Control &control, std::unique_ptr<Part> &part) -> Status {
     part = std::make_unique<Part>(control, 3);
-    MAESTRO_TRY(control.gather({}).isOk() ? Status() : Status::internal("not all are here"));
+    MAESTRO_TRY(control.meetAgain());
     if (p == 1)
       return Status(); // Without a word.
     if (!part->waits(2s))

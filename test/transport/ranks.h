@@ -11,8 +11,9 @@
 
 namespace maestro::transport::test {
 
+/// Mapped: threads each of which maps the others' segments, as processes do that were not forked from one another.
 /// Networked: threads that share no segment with each other, but a network.
-enum class RankKind { Threads, Processes, Networked };
+enum class RankKind { Threads, Processes, Mapped, Networked };
 
 /// What the ranks of one test share. Make everything in it before run().
 class World {
@@ -41,7 +42,8 @@ private:
 };
 
 inline const char *nameOf(RankKind kind) {
-  return kind == RankKind::Threads ? "Threads" : kind == RankKind::Processes ? "Processes" : "Networked";
+  constexpr const char *kNames[] = {"Threads", "Processes", "Mapped", "Networked"};
+  return kNames[static_cast<size_t>(kind)];
 }
 std::ostream &operator<<(std::ostream &stream, RankKind kind);
 

@@ -1,6 +1,7 @@
 // Which port of which RDMA device is used, on machines that a fake library describes; and endpoints as they travel.
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/port.h"
+#include "transport/verbs/troubles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -111,16 +115,37 @@ FakeGid v1(uint8_t network) { return {IBV_GID_TYPE_ROCE_V1, {{10, 0, network, 1}
 FakeGid linkLocal() { return {}; }
 
 /// "device:port:GID", or what is said.
-std::string choose(std::vector<FakeDevice> devices, const std::string &wanted = "", bool onlyAddress = false) {
+std::string choose(std::vector<FakeDevice> devices, const std::string &wanted = "", bool onlyAddress = false,
+                   PortShare share = {}) {
   machine = std::move(devices);
   std::string chosen;
   {
-    auto port = openVerbsPort(library, wanted, kAddress, onlyAddress);
+    auto port = openVerbsPort(library, wanted, kAddress, onlyAddress, share);
     chosen = port ? port->device + ":" + std::to_string(port->number) + ":" + std::to_string(port->gidIndex)
                   : std::string(port.status().message());
   }
   EXPECT_EQ(opened, 0) << "devices that are still open";
   return chosen;
+}
+
+TEST(VerbsTroubles, WhatHasGrownIsNamed) {
+  std::string root = testing::TempDir() + "troubles", port = root + "/mlx5_0/ports/1";
+  std::filesystem::create_directories(port + "/counters");
+  std::filesystem::create_directories(port + "/hw_counters");
+  auto write = [&](const std::string &name, const std::string &text) { std::ofstream(port + "/" + name) << text; };
+  write("counters/symbol_error", "7\n");
+  write("counters/port_xmit_data", "1000\n");
+  write("hw_counters/packet_seq_err", "2\n");
+  write("hw_counters/out_of_sequence", "no number\n");
+  auto before = readTroubles("mlx5_0", 1, root);
+  EXPECT_EQ(before, (std::map<std::string, uint64_t>{{"symbol_error", 7}, {"packet_seq_err", 2}}));
+  EXPECT_EQ(troublesSince(before, before), "");
+  write("hw_counters/packet_seq_err", "5\n");
+  write("counters/symbol_error", "8\n");
+  write("counters/port_xmit_data", "2000\n");
+  EXPECT_EQ(troublesSince(before, readTroubles("mlx5_0", 1, root)), "packet_seq_err 3, symbol_error 1");
+  EXPECT_TRUE(readTroubles("mlx5_1", 1, root).empty()) << "no such device";
+  std::filesystem::remove_all(root);
 }
 
 TEST(VerbsPortTest, TheJobsOwnAddressComesFirst) {
@@ -129,6 +154,24 @@ TEST(VerbsPortTest, TheJobsOwnAddressComesFirst) {
   EXPECT_EQ(choose({other, infiniband, same}), "mlx5_1:1:2");
   EXPECT_EQ(choose({other, infiniband}), "mlx5_2:1:0");
   EXPECT_EQ(choose({other}), "mlx5_0:1:2") << "RoCE v2, and not the link-local address";
+}
+
+TEST(VerbsPortTest, TheProcessesOfAMachineShareItsPorts) {
+  auto infiniband = [](const char *name) { return FakeDevice{name, {{{linkLocal()}, false}}}; };
+  std::vector<FakeDevice> rails = {infiniband("mlx5_0"), infiniband("mlx5_1"), infiniband("mlx5_2"),
+                                   infiniband("mlx5_3")};
+  rails.insert(rails.begin(), FakeDevice{"roce0", {{{v2(7)}}}}); // Less good.
+  auto taken = [&](uint32_t count, const std::string &wanted = "") {
+    std::string all;
+    for (uint32_t index = 0; index < count; ++index)
+      all += (index ? " " : "") + choose(rails, wanted, false, {index, count}).substr(0, 6);
+    return all;
+  };
+  EXPECT_EQ(taken(1), "mlx5_0");
+  EXPECT_EQ(taken(2), "mlx5_0 mlx5_2");
+  EXPECT_EQ(taken(4), "mlx5_0 mlx5_1 mlx5_2 mlx5_3");
+  EXPECT_EQ(taken(8), "mlx5_0 mlx5_0 mlx5_1 mlx5_1 mlx5_2 mlx5_2 mlx5_3 mlx5_3");
+  EXPECT_EQ(taken(2, "mlx5_3"), "mlx5_3 mlx5_3") << "it was named";
 }
 
 TEST(VerbsPortTest, WhatCannotBeUsedIsPassedOver) {

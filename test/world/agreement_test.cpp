@@ -161,7 +161,7 @@ TEST_P(AgreementTest, WaitsEndWithTheJob) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AgreementTest,
-                         testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Networked),
+                         testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Mapped, RankKind::Networked),
                          [](const auto &info) { return nameOf(info.param); });
 
 } // namespace

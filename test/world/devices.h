@@ -7,6 +7,7 @@
 #endif
 #include "test/transport/ranks.h"
 #include "transport/libfabric/libfabric.h"
+#include "transport/local/neighbour.h"
 #include "transport/segments.h"
 #include "transport/verbs/verbs.h"
 
@@ -57,10 +58,12 @@ struct Memory {
       fabric->awaitIdle();
   }
   void make(RankKind kind) {
-    if (kind != RankKind::Networked) {
+    if (kind == RankKind::Threads || kind == RankKind::Processes) {
       segments.push_back(std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan)));
       return;
     }
+    if (kind == RankKind::Mapped)
+      return map();
     for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
       segments.push_back(
           std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan, {rank, rank + 1})));
@@ -89,6 +92,25 @@ struct Memory {
   transport::SegmentPlan plan;
 
 private:
+  void map() {
+    std::vector<transport::NeighbourCard> cards;
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      memories.push_back(std::move(*transport::SharedMemory::createOpen(plan.bytes(rank))));
+      segments.push_back(std::make_unique<transport::Segments>(
+          *transport::Segments::create(*memories.back(), plan, {rank, rank + 1})));
+      cards.push_back(
+          *transport::decodeNeighbourCard(encode(transport::NeighbourCard::of(*memories.back(), *segments.back()))));
+    }
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank)
+      for (uint32_t other = 0; other < world.ranks(); ++other)
+        if (other != rank) {
+          auto theirs = transport::openNeighbour(cards[other], {other, other + 1}, *segments[rank]);
+          ASSERT_TRUE(theirs.isOk()) << theirs.status().message();
+          transport::enter(cards[other], **theirs, *segments[rank]);
+          memories.push_back(std::move(*theirs));
+        }
+  }
+
   /// RDMA where MAESTRO_TEST_NETWORK asks for it: a machine that has none does not have it tested (test/guests).
   Result<std::unique_ptr<transport::NetworkFabric>> openNetwork(const transport::Segments &own, uint32_t rank) const {
     const char *network = std::getenv("MAESTRO_TEST_NETWORK");
@@ -104,6 +126,7 @@ private:
     return transport::openLibfabric(own, options, world.abort());
   }
 
+  std::vector<std::unique_ptr<transport::SharedMemory>> memories;
   std::vector<std::unique_ptr<transport::Segments>> segments;
   std::vector<std::unique_ptr<transport::NetworkFabric>> fabrics;
 };
@@ -122,7 +145,7 @@ inline const auto kSettings =
                                      DeviceKind::Cuda
 #endif
                                      ),
-                     testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Networked));
+                     testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Mapped, RankKind::Networked));
 
 inline Status fail(const std::string &text) { return Status::internal(text); }
 

@@ -96,7 +96,7 @@ Status Connection::receive() {
     ssize_t count = ::recv(socket.get(), buffer, sizeof buffer, 0);
     if (count > 0)
       frames.add({buffer, static_cast<size_t>(count)});
-    else if (count == 0)
+    else if (count == 0 || errno == ECONNRESET) // The same to whoever is left: what was unread decides which.
       return Status::unavailable("the connection was closed");
     else if (errno == EAGAIN || errno == EWOULDBLOCK)
       return Status();
@@ -171,6 +171,19 @@ bool isOwnAddress(const std::string &address) {
   std::vector<Interface> all = interfaces();
   return isLoopback(address) ||
          std::any_of(all.begin(), all.end(), [&](const Interface &each) { return each.address == address; });
+}
+
+std::string outwardAddress() {
+  char host[256] = "";
+  (void)::gethostname(host, sizeof host - 1);
+  if (auto addresses = resolve(host))
+    for (const std::string &address : *addresses)
+      if (!isLoopback(address) && isOwnAddress(address))
+        return address;
+  for (const Interface &each : interfaces())
+    if (!isLoopback(each.address) && each.address.find('%') == std::string::npos) // One of the link alone.
+      return each.address;
+  return "";
 }
 
 Result<std::string> addressOfInterface(const std::string &interface) {

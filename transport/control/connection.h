@@ -66,6 +66,9 @@ Result<std::vector<std::string>> resolve(const std::string &host);
 bool isLoopback(const std::string &address);
 /// Whether this machine has the address.
 bool isOwnAddress(const std::string &address);
+/// By which other machines reach this one, as far as it can tell: the host name's, else the first that is not loopback;
+/// empty where there is none.
+std::string outwardAddress();
 /// The address of a network interface, or the address itself where that is one. InvalidInput, with those that there
 /// are, where there is no such interface.
 Result<std::string> addressOfInterface(const std::string &interface);

@@ -26,12 +26,12 @@ constexpr auto kLookEvery = std::chrono::milliseconds(20); ///< For an end that 
 constexpr auto kEndPatience = std::chrono::seconds(5);
 constexpr auto kCausePatience = std::chrono::seconds(1);
 
-using Records = std::vector<std::vector<std::byte>>;
+using Bytes = Control::Bytes;
 
-/// A gather that is under way, or whose result waits for its caller.
+/// A question that is under way, or whose answer waits for its caller.
 struct Round {
-  Records records;
-  std::vector<bool> given;
+  std::vector<Bytes> records; ///< In process 0 everybody's; elsewhere the answer.
+  uint32_t given = 0;
   bool isWhole = false;
 };
 
@@ -47,7 +47,7 @@ struct Member {
 class Implementation : public Control {
 public:
   Implementation(const ControlOptions &options, Meeting met)
-      : options(options), ownAddress(std::move(met.address)), names(std::move(met.names)) {
+      : options(options), seat(met.seat), ownAddress(std::move(met.address)), names(std::move(met.names)) {
     for (size_t m = 0; m < met.connections.size(); ++m) {
       Member &member = members.emplace_back();
       member.connection = std::move(met.connections[m]);
@@ -62,28 +62,39 @@ public:
       thread.join();
   }
 
-  uint32_t process() const override { return options.launch.process; }
-  uint32_t processes() const override { return options.launch.processes; }
+  uint32_t process() const override { return seat.process; }
+  uint32_t processes() const override { return seat.processes; }
+  uint32_t lostMachines() const override { return seat.lostMachines; }
   const std::string &address() const override { return ownAddress; }
   std::string nameOf(uint32_t process) const override {
     return process < names.size() ? names[process] : "process " + std::to_string(process);
   }
 
-  Result<Records> gather(std::span<const std::byte> own) override {
+  Result<Bytes> ask(std::span<const std::byte> own, const Answer &answer) override {
     std::unique_lock lock(mutex);
     uint64_t number = ownRounds++;
-    std::vector<std::byte> record(own.begin(), own.end());
     if (process() == 0) {
-      take(0, number, std::move(record));
+      take(0, number, Bytes(own.begin(), own.end()));
     } else if (members[0].connection) {
       members[0].connection->send(MessageKind::Record, own);
     }
     changed.wait(lock, [&] { return rounds[number].isWhole || !failure.isOk(); });
     if (!rounds[number].isWhole)
       return Status(failure.code(), std::string(failure.message()));
-    Records records = std::move(rounds[number].records);
+    std::vector<Bytes> records = std::move(rounds[number].records);
     rounds.erase(number);
-    return records;
+    if (process() != 0)
+      return std::move(records.front());
+    lock.unlock(); // Signs of life go on.
+    Bytes ownAnswer = answer(records, 0);
+    for (uint32_t p = 1; p < members.size(); ++p) {
+      Bytes bytes = answer(records, p);
+      lock.lock();
+      if (members[p].connection)
+        members[p].connection->send(MessageKind::Answer, bytes);
+      lock.unlock();
+    }
+    return ownAnswer;
   }
 
   void watch(const Abort &own, uint32_t ranks, ControlHooks wanted) override {
@@ -119,7 +130,7 @@ public:
       std::lock_guard lock(mutex);
       isLastRound = true;
     }
-    MAESTRO_ASSIGN(Records records, gather({}));
+    MAESTRO_TRY(meetAgain());
     std::unique_lock lock(mutex);
     leaving = true;
     // Process 0 goes last: what it has sent is read by then.
@@ -212,29 +223,21 @@ private:
       take(from, members[m].rounds++, std::move(body));
       return Status();
     }
-    if (kind == MessageKind::Records && process() != 0) {
+    if (kind == MessageKind::Answer && process() != 0) {
       Round &round = rounds[members[m].rounds++];
-      MAESTRO_ASSIGN(round.records, decodeRecords(body));
-      round.isWhole = round.records.size() == processes();
-      return round.isWhole ? Status() : Status::invalidInput("it sent records of another number of processes");
+      round.records.push_back(std::move(body));
+      round.isWhole = true;
+      return Status();
     }
     return Status::invalidInput("it sent a message of kind " + std::to_string(static_cast<int>(kind)));
   }
 
-  /// In process 0: a record of a round, and the round's end.
-  void take(uint32_t from, uint64_t number, std::vector<std::byte> record) {
+  /// In process 0: a record of a round.
+  void take(uint32_t from, uint64_t number, Bytes record) {
     Round &round = rounds[number];
     round.records.resize(processes());
-    round.given.resize(processes());
-    round.records[from] = std::move(record);
-    round.given[from] = true;
-    round.isWhole = std::all_of(round.given.begin(), round.given.end(), [](bool given) { return given; });
-    if (!round.isWhole)
-      return;
-    std::vector<std::byte> all = encodeRecords(round.records);
-    for (Member &member : members)
-      if (member.connection)
-        member.connection->send(MessageKind::Records, all);
+    round.records[from] = std::move(record); // One a process: a member's rounds are counted.
+    round.isWhole = ++round.given == processes();
   }
 
   void lose(size_t m, const std::string &why) {
@@ -324,6 +327,7 @@ private:
   }
 
   const ControlOptions options;
+  const Seat seat;
   const std::string ownAddress;
   const std::vector<std::string> names; ///< By process, as far as known.
 

@@ -5,9 +5,6 @@
 namespace maestro::transport {
 namespace {
 
-/// Where Slurm's jobs meet: outside of what Linux hands out to clients (32768 to 60999) and of well-known services.
-constexpr uint32_t kFirstSlurmPort = 20000, kSlurmPorts = 12000;
-
 class Variables {
 public:
   explicit Variables(const Environment &environment) : environment(environment) {}
@@ -41,7 +38,7 @@ private:
 
 Result<Launch> fromNumbers(const Variables &variables, const char *process, const char *processes) {
   Launch launch;
-  launch.engine = std::string(process) + " and " + processes;
+  launch.engine = variables.has(kPmixVariable) ? "PMIx" : std::string(process) + " and " + processes;
   MAESTRO_TRY(variables.numbers(process, processes, launch));
   MAESTRO_ASSIGN(launch.host, variables.text("MASTER_ADDR"));
   // torchrun's agent keeps a store of its own at MASTER_PORT, and says so.
@@ -58,7 +55,7 @@ Result<Launch> fromSlurm(const Variables &variables) {
   MAESTRO_ASSIGN(launch.host, firstHost(nodes));
   MAESTRO_ASSIGN(uint32_t job, variables.number("SLURM_JOB_ID", 0, UINT32_MAX));
   MAESTRO_ASSIGN(uint32_t step, variables.number("SLURM_STEP_ID", 0, UINT32_MAX));
-  launch.port = static_cast<uint16_t>(kFirstSlurmPort + (uint64_t{job} * 101 + step) % kSlurmPorts);
+  launch.port = static_cast<uint16_t>(kFirstJobPort + (uint64_t{job} * 101 + step) % kJobPorts);
   return launch;
 }
 
@@ -92,8 +89,19 @@ Result<std::optional<Launch>> detectLaunch(const Environment &environment) {
     }
   if (variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_NODELIST")) {
     MAESTRO_ASSIGN(launch, fromSlurm(variables));
+    return launch.processes > 1 ? std::optional(launch) : std::nullopt;
   }
-  return launch.processes > 1 ? std::optional(launch) : std::nullopt;
+  for (auto [process, processes] : kNumbers)
+    if (process[0] != 'R' && variables.has(process) && variables.has(processes)) {
+      MAESTRO_TRY(variables.numbers(process, processes, launch));
+      if (launch.processes > 1)
+        return Status::invalidInput(
+            std::string(processes) + "=" + std::to_string(launch.processes) +
+            ", and nothing says where these processes meet: install PMIx's client library (Debian: libpmix2), or set "
+            "MASTER_ADDR and MASTER_PORT for all of them; to run alone, unset " +
+            process + " and " + processes);
+    }
+  return std::optional<Launch>();
 }
 
 } // namespace maestro::transport

@@ -4,6 +4,7 @@
 #include "transport/control/messages.h"
 
 #include <algorithm>
+#include <map>
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
@@ -29,6 +30,7 @@ std::string hostName() {
 /// Another process that has proven who it is.
 struct Member {
   std::optional<Connection> connection;
+  Introduction who;
   bool isRefused = false; ///< And knows why.
 };
 
@@ -38,7 +40,7 @@ public:
 
   Result<Meeting> meet() {
     MAESTRO_TRY(options.launch.process == 0 ? gatherMembers() : join());
-    Meeting met{{}, std::move(names), std::move(ownAddress)};
+    Meeting met{{}, std::move(names), seat, std::move(ownAddress)};
     for (Member &member : members)
       met.connections.push_back(std::move(member.connection));
     return met;
@@ -94,18 +96,21 @@ private:
     MAESTRO_TRY(checkSecrecy(ownAddress));
     MAESTRO_ASSIGN(listener, listenAt(ownAddress, options.launch.port));
     members.resize(options.launch.processes);
-    names.resize(options.launch.processes);
-    names[0] = nameOf(introduction());
-    auto deadline = Clock::now() + options.patience;
+    members[0].who = introduction();
+    auto began = Clock::now(), deadline = began + options.patience;
     std::vector<Stranger> strangers;
     std::string refusal;
     StatusCode refusalCode = StatusCode::InvalidInput;
     // Those that come after it was refused are told why, too.
     auto isOver = [&] { return !refusal.empty() && Clock::now() > refused + kRefusalPatience; };
+    std::vector<uint32_t> seated;
     while (missing() > 0 && !isOver()) {
       if (options.isStopped())
         return Status::interrupted("interrupted while " + missingText() + " had not come");
       forgetThoseWhoLeft();
+      if (refusal.empty() && Clock::now() > began + options.spares.patience)
+        if (seated = wholeMachines(); !seated.empty())
+          break;
       if (Clock::now() >= deadline && refusal.empty())
         refused = Clock::now(), refusalCode = StatusCode::Unavailable,
         refusal = "after " + std::to_string(options.patience.count() / 1000) + " s " + missingText() + " of " +
@@ -126,7 +131,57 @@ private:
           ++i;
     }
     listener = Descriptor(); // Who comes now is of another attempt, and tries again.
-    return refusal.empty() ? Status() : refuseAll(refusal, refusalCode);
+    if (!refusal.empty())
+      return refuseAll(refusal, refusalCode);
+    seat.lostMachines = seated.empty() ? 0 : options.spares.machines - machinesOf(seated);
+    if (seated.empty())
+      for (uint32_t p = 0; p < members.size(); ++p)
+        seated.push_back(p);
+    assignSeats(seated);
+    return Status();
+  }
+
+  /// The processes of the machines of which all have come, where the job may go on with these; else none.
+  std::vector<uint32_t> wholeMachines() const {
+    const SpareMachines &spares = options.spares;
+    if (spares.mostLost == 0 || options.launch.processes % spares.machines != 0)
+      return {};
+    std::map<std::string, std::vector<uint32_t>> byHost;
+    for (uint32_t p = 0; p < members.size(); ++p)
+      if (p == 0 || members[p].connection)
+        byHost[members[p].who.host].push_back(p);
+    std::erase_if(byHost, [&](const auto &machine) {
+      return machine.second.size() != options.launch.processes / spares.machines;
+    });
+    if (byHost.size() >= spares.machines || byHost.size() + spares.mostLost < spares.machines)
+      return {};
+    std::vector<uint32_t> all;
+    for (const auto &[host, processes] : byHost)
+      all.insert(all.end(), processes.begin(), processes.end());
+    std::sort(all.begin(), all.end());
+    return all.front() == 0 ? all : std::vector<uint32_t>(); // This process leads the meeting.
+  }
+
+  uint32_t machinesOf(const std::vector<uint32_t> &processes) const {
+    return static_cast<uint32_t>(processes.size() / (options.launch.processes / options.spares.machines));
+  }
+
+  /// Tells all that have come, in the order in which they are numbered from now on; others are dismissed.
+  void assignSeats(const std::vector<uint32_t> &seated) {
+    std::vector<Member> rest = std::exchange(members, {});
+    names.clear();
+    for (uint32_t old : seated) {
+      Member &member = members.emplace_back(std::move(rest[old]));
+      member.who.process = static_cast<uint32_t>(members.size() - 1);
+      names.push_back(nameOf(member.who));
+      if (member.connection)
+        member.connection->send(MessageKind::Seat, encode(Seat{member.who.process, static_cast<uint32_t>(seated.size()),
+                                                               seat.lostMachines}));
+    }
+    seat.processes = static_cast<uint32_t>(members.size());
+    for (Member &member : rest)
+      if (member.connection)
+        member.connection->send(MessageKind::Seat, encode(Seat{}));
   }
 
   /// Those that were let in hear why it was for nothing, and have read it when this returns.
@@ -224,7 +279,7 @@ private:
     }
     Member &member = members[introduced->process];
     member.connection = std::move(stranger.connection);
-    names[introduced->process] = nameOf(*introduced);
+    member.who = std::move(*introduced);
     return true;
   }
 
@@ -257,7 +312,7 @@ private:
     if (other.process == 0 || other.process >= own.processes)
       return who + " has a number that is not one of 1 to " + std::to_string(own.processes - 1);
     if (members[other.process].connection)
-      return who + " has the number of " + names[other.process] + ": are there two jobs at one address?";
+      return who + " has the number of " + nameOf(members[other.process].who) + ": are there two jobs at one address?";
     return "";
   }
 
@@ -305,10 +360,33 @@ private:
       return Status::invalidInput(there + " does not know this job's secret, or this process has another one");
     if (!verdict.welcome)
       return Status::invalidInput(verdict.reason);
+    MAESTRO_TRY(takeSeat(connection, there));
     members.resize(1);
     members[0].connection = std::move(connection);
     names = {"process 0 (" + launch.host + ")"};
     return Status();
+  }
+
+  /// Waits for the others.
+  Status takeSeat(Connection &connection, const std::string &there) {
+    auto deadline = Clock::now() + options.patience + kGreetingPatience;
+    while (true) {
+      auto frame = connection.await(kMostGreetingBytes, std::min(deadline, Clock::now() + options.silence));
+      if (!frame)
+        return std::move(frame).takeStatus().withContext(there);
+      if (frame->kind == MessageKind::Stop) {
+        MAESTRO_ASSIGN(Stop stop, decodeStop(frame->body));
+        return Status(static_cast<StatusCode>(stop.code), stop.text);
+      }
+      if (frame->kind == MessageKind::Seat) {
+        MAESTRO_ASSIGN(seat, decodeSeat(frame->body));
+        return seat.processes > 0
+                   ? Status()
+                   : Status::interrupted("the job goes on without this machine, of which not all processes have come");
+      }
+      if (options.isStopped())
+        return Status::interrupted("interrupted while others had not come");
+    }
   }
 
   const ControlOptions &options;
@@ -316,6 +394,7 @@ private:
   Descriptor listener;
   std::vector<Member> members;
   std::vector<std::string> names;
+  Seat seat;
   Clock::time_point refused, lastBeat; ///< When the job was; when the others heard last of this process.
 };
 

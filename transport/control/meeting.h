@@ -19,7 +19,8 @@ struct Meeting {
   /// In process 0 by process, its own empty; elsewhere that to process 0 alone.
   std::vector<std::optional<Connection>> connections;
   std::vector<std::string> names; ///< By process, as far as known.
-  std::string address;            ///< Of this machine, by which the others reach it.
+  Seat seat;
+  std::string address; ///< Of this machine, by which the others reach it.
 };
 
 /// See Control::meet().

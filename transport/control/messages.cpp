@@ -75,6 +75,11 @@ std::vector<std::byte> encode(const Verdict &message) {
   return write(writer, message).raw(message.proof).take();
 }
 
+std::vector<std::byte> encode(const Seat &message) {
+  ByteWriter writer;
+  return writer.number(message.process).number(message.processes).number(message.lostMachines).take();
+}
+
 std::vector<std::byte> encode(const Stop &message) {
   ByteWriter writer;
   return writer.number(message.rank).number(message.code).text(message.text).take();
@@ -84,14 +89,6 @@ std::vector<std::byte> encode(const Beat &message) {
   const ClockStamps &stamps = message.stamps;
   ByteWriter writer;
   return writer.number(stamps.sentNs).number(stamps.echoNs).number(stamps.echoReceivedNs).block(message.ranks).take();
-}
-
-std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records) {
-  ByteWriter writer;
-  writer.number(static_cast<uint32_t>(records.size()));
-  for (const auto &record : records)
-    writer.block(record);
-  return writer.take();
 }
 
 Result<Challenge> decodeChallenge(std::span<const std::byte> body) {
@@ -130,6 +127,15 @@ Result<Verdict> decodeVerdict(std::span<const std::byte> body) {
   return whole(reader, std::move(message), "the verdict");
 }
 
+Result<Seat> decodeSeat(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  Seat message;
+  message.process = reader.number<uint32_t>();
+  message.processes = reader.number<uint32_t>();
+  message.lostMachines = reader.number<uint32_t>();
+  return whole(reader, message, "the seat");
+}
+
 Result<Stop> decodeStop(std::span<const std::byte> body) {
   ByteReader reader(body);
   Stop message;
@@ -147,17 +153,6 @@ Result<Beat> decodeBeat(std::span<const std::byte> body) {
   message.stamps.echoReceivedNs = reader.number<int64_t>();
   message.ranks = reader.block();
   return whole(reader, std::move(message), "a sign of life");
-}
-
-Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body) {
-  ByteReader reader(body);
-  auto count = reader.number<uint32_t>();
-  std::vector<std::vector<std::byte>> records;
-  for (uint32_t i = 0; i < count && reader.isOk(); ++i) {
-    std::span<const std::byte> record = reader.block();
-    records.emplace_back(record.begin(), record.end());
-  }
-  return whole(reader, std::move(records), "the list of records");
 }
 
 Proof proofOf(const Introduction &message, const Nonce &challenge, std::string_view secret) {

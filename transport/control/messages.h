@@ -4,7 +4,8 @@
 //   Challenge{protocol, nonce}          ─────────▶
 //                                       ◀─────────  Introduction{who it is, nonce, proof}
 //   Verdict{welcome or why not, proof}  ─────────▶
-//   then both ways: Record, Beat, Stop, Finish; from process 0 also Records
+//   Seat{its place in the job}          ─────────▶   when all have come
+//   then both ways: Beat, Stop, Finish; to process 0 Record, from it Answer
 //
 // Proofs are over both nonces and all that the message says, with the job's secret: who replays has the wrong nonce.
 #pragma once
@@ -21,9 +22,9 @@
 
 namespace maestro::transport {
 
-inline constexpr uint32_t kControlProtocol = 2;
+inline constexpr uint32_t kControlProtocol = 3;
 
-enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record, Records, Beat, Stop, Finish };
+enum class MessageKind : uint8_t { Challenge = 1, Introduction, Verdict, Record, Answer, Beat, Stop, Finish, Seat };
 
 /// A frame: 4 bytes of length, of what follows; 1 of kind; the body.
 inline constexpr size_t kFrameHeaderBytes = 5;
@@ -72,6 +73,12 @@ struct Verdict {
   Proof proof{};
 };
 
+/// Which process of how many it is in what the job has become.
+struct Seat {
+  uint32_t process = 0, processes = 0;
+  uint32_t lostMachines = 0;
+};
+
 /// Why the job ends.
 struct Stop {
   uint32_t rank = 0;
@@ -88,6 +95,7 @@ struct Beat {
 std::vector<std::byte> encode(const Challenge &message);
 std::vector<std::byte> encode(const Introduction &message);
 std::vector<std::byte> encode(const Verdict &message);
+std::vector<std::byte> encode(const Seat &message);
 std::vector<std::byte> encode(const Stop &message);
 std::vector<std::byte> encode(const Beat &message);
 
@@ -95,11 +103,9 @@ std::vector<std::byte> encode(const Beat &message);
 Result<Challenge> decodeChallenge(std::span<const std::byte> body);
 Result<Introduction> decodeIntroduction(std::span<const std::byte> body);
 Result<Verdict> decodeVerdict(std::span<const std::byte> body);
+Result<Seat> decodeSeat(std::span<const std::byte> body);
 Result<Stop> decodeStop(std::span<const std::byte> body);
 Result<Beat> decodeBeat(std::span<const std::byte> body);
-/// A list of records, one a process.
-std::vector<std::byte> encodeRecords(const std::vector<std::vector<std::byte>> &records);
-Result<std::vector<std::vector<std::byte>>> decodeRecords(std::span<const std::byte> body);
 
 Proof proofOf(const Introduction &message, const Nonce &challenge, std::string_view secret);
 Proof proofOf(const Verdict &message, const Introduction &answered, const Nonce &challenge, std::string_view secret);

@@ -1,5 +1,6 @@
 #include "transport/control/secret.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -72,6 +73,17 @@ Result<Nonce> makeNonce() {
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size()))
     return Status::unavailable(std::string("random numbers: ") + std::strerror(errno));
   return nonce;
+}
+
+Result<std::string> makeSecret() {
+  std::array<unsigned char, 32> bytes;
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return Status::unavailable(std::string("random numbers: ") + std::strerror(errno));
+  std::string secret;
+  for (unsigned char byte : bytes)
+    for (unsigned half : {byte / 16u, byte % 16u})
+      secret += "0123456789abcdef"[half];
+  return secret;
 }
 
 } // namespace maestro::transport

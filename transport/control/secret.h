@@ -26,5 +26,7 @@ Proof prove(std::string_view secret, std::span<const std::byte> message);
 bool isSame(const Proof &a, const Proof &b);
 /// From the system's random numbers.
 Result<Nonce> makeNonce();
+/// A new one, of 64 hexadecimal digits.
+Result<std::string> makeSecret();
 
 } // namespace maestro::transport

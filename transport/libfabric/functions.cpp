@@ -1,5 +1,7 @@
 #include "transport/libfabric/functions.h"
 
+#include "transport/kept_signals.h"
+
 #include <dlfcn.h>
 
 namespace maestro::transport {

@@ -1,5 +1,6 @@
 #include "transport/libfabric/libfabric.h"
 
+#include "transport/kept_signals.h"
 #include "transport/libfabric/functions.h"
 
 #include <rdma/fi_cm.h>

@@ -98,6 +98,12 @@ void NetworkFabric::awaitIdle() {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
+Traffic NetworkFabric::traffic() const {
+  int64_t since = busySinceNs.load(std::memory_order_relaxed);
+  return {writtenBytes.load(std::memory_order_relaxed),
+          busyNs.load(std::memory_order_relaxed) + (since > 0 ? nowNs() - since : 0)};
+}
+
 // ---- by any thread
 
 void NetworkFabric::write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) {
@@ -112,6 +118,7 @@ void NetworkFabric::write(const Place &to, const std::byte *from, uint64_t bytes
   operation.from = from;
   operation.sourceKey = *key;
   operation.taken = taken;
+  writtenBytes.fetch_add(bytes, std::memory_order_relaxed);
   give(operation);
 }
 
@@ -171,7 +178,9 @@ void NetworkFabric::serve() {
     bool works;
     do {
       bool sends = postAll();
+      noteBusy(hasWork());
       works = collect() || sends;
+      noteBusy(hasWork());
     } while (!works && !failed && !stopping && spinning.again());
     if (!works && !stopping)
       sleep();
@@ -180,6 +189,16 @@ void NetworkFabric::serve() {
   if (hasWork())
     giveUp();
   isOver = true;
+}
+
+void NetworkFabric::noteBusy(bool isBusy) {
+  int64_t since = busySinceNs.load(std::memory_order_relaxed);
+  if (isBusy == (since > 0))
+    return;
+  int64_t now = nowNs();
+  if (!isBusy)
+    busyNs.fetch_add(now - since, std::memory_order_relaxed);
+  busySinceNs.store(isBusy ? now : 0, std::memory_order_relaxed);
 }
 
 /// Whether anything could be posted.

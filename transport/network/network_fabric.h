@@ -51,6 +51,10 @@ public:
   void put(const Place &to, std::span<const std::byte> bytes) final;
   void signal(const WordPlace &word, uint64_t more) final;
   void awaitIdle() final;
+  Traffic traffic() const final;
+  /// What the network's own counters say of trouble since this fabric was opened, such as "packet_seq_err 3"; empty:
+  /// nothing, or it has none.
+  virtual std::string troubles() const { return ""; }
 
 protected:
   struct Peer {
@@ -119,6 +123,7 @@ private:
   bool postAll();
   void sleep();
   void wake();
+  void noteBusy(bool isBusy);
   bool hasQueued() const;
   bool hasWork() const { return underWay > 0 || hasQueued(); }
 
@@ -129,6 +134,8 @@ private:
   std::thread thread;
   std::atomic<bool> stopping{false}, isSleeping{false}, failed{false};
   std::atomic<bool> isOver{false}; ///< The thread does nothing any more.
+  std::atomic<uint64_t> writtenBytes{0};
+  std::atomic<int64_t> busyNs{0}, busySinceNs{0}; ///< Up to the last time; 0: not now.
   Spin spin;
   bool isStuck = false; ///< Something is to be posted that the network does not take now.
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace maestro::transport {
 namespace {
@@ -77,8 +78,9 @@ int queryPort(ibv_context *context, uint8_t number, ibv_port_attr &attributes) {
 
 class Search {
 public:
-  Search(const VerbsFunctions &functions, const Wanted &wanted, const std::string &address, bool onlyAddress)
-      : functions(functions), wanted(wanted), address(address), onlyAddress(onlyAddress) {
+  Search(const VerbsFunctions &functions, const Wanted &wanted, const std::string &address, bool onlyAddress,
+         PortShare share)
+      : functions(functions), wanted(wanted), address(address), onlyAddress(onlyAddress), share(share) {
     devices = functions.getDeviceList(&count);
   }
   ~Search() {
@@ -96,11 +98,12 @@ public:
         look(d);
       else
         notes += note(d, 0) + "another device";
-    if (best.rank == kNo)
+    if (found.empty())
       return Status::unavailable((wanted.text.empty()
                                       ? "no RDMA port can be used"
                                       : std::string(kVariable) + "=" + wanted.text + " names none that can be used") +
                                  ": " + notes);
+    Candidate best = choose();
     auto context = openDevice(best.device);
     VerbsPort port;
     ibv_port_attr attributes;
@@ -121,6 +124,15 @@ public:
   }
 
 private:
+  /// Neighbours take neighbouring ports.
+  Candidate choose() {
+    int most = std::max_element(found.begin(), found.end(), [](const Candidate &a, const Candidate &b) {
+                 return a.rank < b.rank;
+               })->rank;
+    std::erase_if(found, [&](const Candidate &candidate) { return candidate.rank < most; });
+    return found[uint64_t{share.index} * found.size() / std::max(share.count, 1u)];
+  }
+
   std::string nameOf(size_t device) const { return functions.getDeviceName(devices[device]); }
   std::string note(size_t device, uint8_t port) const {
     return (notes.empty() ? "" : "; ") + nameOf(device) + (port ? " port " + std::to_string(port) : "") + ": ";
@@ -153,7 +165,7 @@ private:
       return "cannot be queried";
     if (attributes.state != IBV_PORT_ACTIVE)
       return "not active (no link)";
-    bool any = false;
+    Candidate best;
     for (int index = 0; index < std::min(attributes.gid_tbl_len, 256); ++index) {
       ibv_gid_entry entry{};
       if (wanted.gid && *wanted.gid != index)
@@ -161,12 +173,13 @@ private:
       if (!queryGid(context, number, static_cast<uint8_t>(index), entry)) // Containers may not read all of them.
         continue;
       int rank = rankOf(entry, attributes.link_layer == IBV_LINK_LAYER_ETHERNET);
-      any = any || rank != kNo;
       if (rank > best.rank)
         best = {rank, device, number, static_cast<uint8_t>(index)};
     }
-    if (any)
+    if (best.rank != kNo) {
+      found.push_back(best);
       return "can be used";
+    }
     if (wanted.gid)
       return "no GID " + std::to_string(*wanted.gid);
     return "no GID of RoCE v2 with " + (onlyAddress ? "address " + address : "an IPv4 address");
@@ -190,7 +203,8 @@ private:
   const bool onlyAddress;
   int count = 0;
   ibv_device **devices = nullptr;
-  Candidate best;
+  const PortShare share;
+  std::vector<Candidate> found; ///< One a port.
   std::string notes;
 };
 
@@ -205,9 +219,9 @@ std::string VerbsPort::text() const {
 }
 
 Result<VerbsPort> openVerbsPort(const VerbsFunctions &functions, const std::string &text, const std::string &address,
-                                bool onlyAddress) {
+                                bool onlyAddress, PortShare share) {
   MAESTRO_ASSIGN(Wanted wanted, parseWanted(text));
-  return Search(functions, wanted, address, onlyAddress).open();
+  return Search(functions, wanted, address, onlyAddress, share).open();
 }
 
 } // namespace maestro::transport

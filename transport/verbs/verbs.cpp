@@ -4,6 +4,7 @@
 #include "transport/verbs/functions.h"
 #include "transport/verbs/port.h"
 #include "transport/verbs/statuses.h"
+#include "transport/verbs/troubles.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -90,7 +91,8 @@ public:
 
   Status open() {
     MAESTRO_TRY(openQueues().withContext("verbs"));
-    MAESTRO_ASSIGN(port, openVerbsPort(functions, options.device, options.address, options.onlyAddress));
+    MAESTRO_ASSIGN(port, openVerbsPort(functions, options.device, options.address, options.onlyAddress, options.share));
+    troublesBefore = readTroubles(port.device, port.number);
     MAESTRO_TRY(
         make(domain, functions.allocDomain(port.context.get()), functions.deallocDomain, "a protection domain"));
     MAESTRO_TRY(
@@ -120,6 +122,9 @@ public:
   }
 
   std::string name() const override { return "verbs over " + port.text(); }
+  std::string troubles() const override {
+    return troublesSince(troublesBefore, readTroubles(port.device, port.number));
+  }
 
   Status probe() override {
     isProbing = true;
@@ -528,6 +533,7 @@ private:
 
   // Each before what belongs to it.
   VerbsPort port;
+  std::map<std::string, uint64_t> troublesBefore;
   Owned<ibv_pd> domain;
   Owned<ibv_comp_channel> channel;
   Owned<ibv_cq> completions;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "transport/network/network_fabric.h"
+#include "transport/verbs/port.h"
 
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@ struct VerbsOptions {
   std::string address = "127.0.0.1"; ///< Of the interface that the job uses.
   std::string device;                ///< As MAESTRO_IB_DEVICE says; empty: the best there is.
   bool onlyAddress = false;          ///< RoCE that has another address is not used, unless `device` names it.
+  PortShare share;                   ///< Of equally good ports.
   std::vector<RankRange> peers;      ///< The ranks of every other process.
 };
 

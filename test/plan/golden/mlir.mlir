@@ -1,6 +1,6 @@
 module {
   "plan.plan"() {name = "example", version_major = 1, version_minor = 1, producer = "maestro-plan 0.1.0", workload_hash = "0123456789abcdef"} : () -> ()
-  "plan.machine"() {name = "two cores", device_kind = "cpu", devices = 2, memory_bytes = 1073741824} : () -> ()
+  "plan.machine"() {name = "two cores", device_kind = "cpu", devices = 2, memory_bytes = 1073741824, nodes = 0} : () -> ()
   "plan.link"() {name = "bus", spans = 2, bandwidth = 1.0e+10, latency = 1.0e-06} : () -> ()
   "plan.device_kind"() {name = "fast core", devices = 1, memory_bytes = 1073741824} : () -> ()
   "plan.device_kind"() {name = "slow core", devices = 1, memory_bytes = 1073741824} : () -> ()
