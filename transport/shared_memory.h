@@ -61,7 +61,7 @@ public:
   }
   uint64_t bytes() const { return size; }
   /// All of it, for whoever has to register it.
-  std::span<std::byte> span() const { return {reinterpret_cast<std::byte *>(base), size}; }
+  std::span<std::byte> span() const { return {start(), size}; }
   std::byte *start() const { return reinterpret_cast<std::byte *>(base); }
   int descriptor() const { return file; } ///< −1: others cannot open it.
   uint64_t usedBytes() const { return used; }

@@ -104,7 +104,7 @@ Status Job::createWorkers() {
     deviceOptions.runsKernels = options.sleepScale == 0;
     deviceOptions.lateSeed = options.lateDeviceSeed;
     deviceOptions.lateDelayUs = options.lateDeviceDelayUs;
-    deviceOptions.shared = world->sharedMemory();
+    deviceOptions.shared = world->mappings();
     MAESTRO_ASSIGN(auto device, createRankDevice(plan, deviceOptions));
     if (options.traceCapacity > 0)
       device->enableTrace(options.traceCapacity);

@@ -37,7 +37,7 @@ Status checkLayouts(const plan::Plan &plan, const std::string &path) {
 } // namespace
 
 Status checkMachine(const plan::Plan &plan, const std::string &path) {
-  MAESTRO_TRY(findDeviceKind(plan, path).takeStatus());
+  MAESTRO_TRY(checkDeviceKind(plan, path));
   return checkLayouts(plan, path);
 }
 

@@ -12,7 +12,7 @@
 
 namespace maestro::executor {
 
-/// InvalidInput, naming the plan's file, value and limit, for devices and layouts that are not here.
+/// A failure that names the plan's file, value and limit, for devices and layouts that are not here.
 Status checkMachine(const plan::Plan &plan, const std::string &path);
 
 /// A machine of the job when the run begins, and the ranks that it has.

@@ -30,9 +30,7 @@ std::string modelOf(const plan::Plan &plan) {
   return model;
 }
 
-DeviceKind kindOf(const plan::Plan &plan) {
-  return plan->machine()->device_kind()->string_view() == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda;
-}
+bool isForCpus(const plan::Plan &plan) { return plan->machine()->device_kind()->string_view() == "cpu"; }
 
 Result<std::unique_ptr<Device>> createCpu(const plan::Plan &plan, const RankDeviceOptions &options) {
   CpuDeviceOptions own;
@@ -64,9 +62,9 @@ Result<std::unique_ptr<Device>> createCuda(const plan::Plan &plan, const RankDev
 
 } // namespace
 
-Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &path) {
-  if (kindOf(plan) == DeviceKind::Cpu)
-    return DeviceKind::Cpu;
+Status checkDeviceKind(const plan::Plan &plan, const std::string &path) {
+  if (isForCpus(plan))
+    return Status();
   const fb::Machine &machine = *plan->machine();
   std::string what = fmt::format("{}: the plan is for {} devices of kind '{}' with {} bytes each", path,
                                  machine.devices(), machine.device_kind()->string_view(), machine.memory_bytes());
@@ -78,7 +76,7 @@ Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &pat
 #ifdef MAESTRO_CUDA
   if (auto driver = cuda::loadDriver(); !driver)
     return std::move(driver).takeStatus().withContext(what);
-  return DeviceKind::Cuda;
+  return Status();
 #else
   return Status::unavailable(what +
                              ", and this maestro-run was built without a CUDA toolkit; build it with one, or plan "
@@ -87,7 +85,7 @@ Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &pat
 }
 
 Result<std::unique_ptr<Device>> createRankDevice(const plan::Plan &plan, const RankDeviceOptions &options) {
-  return kindOf(plan) == DeviceKind::Cpu ? createCpu(plan, options) : createCuda(plan, options);
+  return isForCpus(plan) ? createCpu(plan, options) : createCuda(plan, options);
 }
 
 } // namespace maestro::executor

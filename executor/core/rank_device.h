@@ -8,17 +8,16 @@
 
 namespace maestro::executor {
 
-enum class DeviceKind : uint8_t { Cpu, Cuda };
-
-/// InvalidInput for a plan over several kinds of devices; Unavailable where what drives the kind is missing.
+/// InvalidInput for a plan over devices that this executor does not know, or over several kinds; Unavailable where what
+/// drives the kind is missing.
 /// Initialises nothing, so that the process may still fork.
-Result<DeviceKind> findDeviceKind(const plan::Plan &plan, const std::string &path);
+Status checkDeviceKind(const plan::Plan &plan, const std::string &path);
 
 struct RankDeviceOptions : DeviceOptions {
   bool runsKernels = true;
   int lateSeed = -1; ///< ≥ 0: a CPU device that completes late and hides its memory.
   uint32_t lateDelayUs = 1000;
-  std::span<std::byte> shared; ///< Memory in which ranks meet.
+  std::vector<std::span<std::byte>> shared; ///< Mappings in which ranks meet.
 };
 
 /// With `options.rank`. The process may not fork afterwards.

@@ -86,8 +86,13 @@ public:
   }
   const SharedCounters &counters() const { return counted; }
 
-  /// The mapping that holds all that is here and that others see.
-  std::span<std::byte> sharedMemory() const { return memory->span(); }
+  /// The mappings in which ranks meet: what is here, and what neighbours have.
+  std::vector<std::span<std::byte>> mappings() const {
+    std::vector<std::span<std::byte>> all = {memory->span()};
+    for (const auto &each : neighbours)
+      all.push_back(each->span());
+    return all;
+  }
   /// Everybody's memory, as this process reaches it.
   const transport::Segments &reach() const { return *segments; }
   // Where ranks are several processes, before ends are made: those whose memory is mapped here, as they are on the same

@@ -30,7 +30,7 @@ MAY_USE = {
     "cuda": {"cuda.h", "cublasLt.h"},
     "plan": {"flatbuffers", "fmt"},
     "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda_bf16.h", "cuda_fp16.h", "sanitizer", "fmt"},
-    "transport": {"infiniband", "rdma", "openssl", "fmt"},
+    "transport": {"infiniband", "rdma", "openssl", "pmix.h", "fmt"},
     "wavefront": set(),
     "executor": {"nlohmann", "archive.h", "archive_entry.h", "fmt"},
     "cost_models": {"fmt"},

@@ -1,4 +1,5 @@
-// What the CUDA device says where something is missing or too small: GPU, memory, kernels. On the fake driver with 16 MiB.
+// What the CUDA device says where something is missing or too small: GPU, memory, kernels. On the fake driver with 16
+// MiB.
 #include "executor/device/cuda/cuda_device.h"
 #include "transport/shared_memory.h"
 
@@ -33,16 +34,17 @@ TEST(CudaDeviceLimits, APlanThatNeedsMoreThanIsFreeIsRefused) {
   CudaDeviceOptions options;
   options.rank = 3;
   options.neededBytes = 17 << 20;
-  EXPECT_THAT(messageOf(options), HasSubstr("has 16777216 bytes free of 16777216, and the plan needs 17825792 for rank 3"));
+  EXPECT_THAT(messageOf(options),
+              HasSubstr("has 16777216 bytes free of 16777216, and the plan needs 17825792 for rank 3"));
 }
 
 TEST(CudaDeviceLimits, ABlockThatDoesNotFitIsNamed) {
   auto device = std::move(*createCudaDevice({}));
   ASSERT_TRUE(device->allocate(5 << 20, "parameters").isOk());
-  auto block = device->allocate(11 << 20, "the workspace");
+  auto block = device->allocate(12 << 20, "the workspace");
   ASSERT_FALSE(block.isOk());
   EXPECT_THAT(std::string(block.status().message()),
-              AllOf(HasSubstr("cannot allocate 11534336 bytes for the workspace on GPU 0"),
+              AllOf(HasSubstr("cannot allocate 12582912 bytes for the workspace on GPU 0"),
                     HasSubstr("has 6291456 already and 10485760 of 16777216 are free"),
                     HasSubstr("plan with a smaller micro-batch")));
   EXPECT_EQ(block.status().code(), StatusCode::Unavailable);
@@ -53,7 +55,7 @@ TEST(CudaDeviceLimits, ABlockThatDoesNotFitIsNamed) {
 TEST(CudaDeviceLimits, MemoryOfOthersIsRegisteredOnceForAllRanks) {
   auto memory = std::move(*transport::SharedMemory::create(1 << 20));
   CudaDeviceOptions options;
-  options.shared = memory->span();
+  options.shared = {memory->span()};
   auto first = createCudaDevice(options), second = createCudaDevice(options);
   ASSERT_TRUE(first.isOk() && second.isOk()); // The driver registers nothing twice.
   uint64_t outside;

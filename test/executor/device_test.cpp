@@ -35,7 +35,7 @@ std::unique_ptr<Device> late(const transport::Abort *abort, std::span<std::byte>
 std::unique_ptr<Device> cuda(const transport::Abort *abort, std::span<std::byte> shared) {
   CudaDeviceOptions options;
   options.abort = abort;
-  options.shared = shared;
+  options.shared = {shared};
   auto device = createCudaDevice(options);
   EXPECT_TRUE(device.isOk()) << device.status().message();
   return device ? std::move(*device) : nullptr;

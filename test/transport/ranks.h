@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace maestro::transport::test {
 
@@ -27,6 +29,13 @@ public:
   SharedMemory &memory() const { return *shared; }
   const Abort &abort() const { return stop; }
   uint32_t ranks() const { return count; }
+  /// The mappings in which ranks meet.
+  std::vector<std::span<std::byte>> mappings() const {
+    std::vector<std::span<std::byte>> all = {shared->span()};
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  }
+  void addMapping(std::span<std::byte> mapping) { others.push_back(mapping); }
   /// Zeros that all ranks see.
   template <typename T> T *make(uint64_t elements) { return *shared->make<T>(elements, "test"); }
 
@@ -37,6 +46,7 @@ private:
 
   uint32_t count;
   std::unique_ptr<SharedMemory> shared;
+  std::vector<std::span<std::byte>> others;
   Abort stop;
   std::atomic<uint32_t> *ended;
 };

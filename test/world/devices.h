@@ -35,7 +35,7 @@ inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world,
     options.rank = rank;
     options.abort = &world.abort();
     options.onFailure = onFailure;
-    options.shared = world.memory().span();
+    options.shared = world.mappings();
     options.runsKernels = false;
     auto device = createCudaDevice(options);
     if (!device)
@@ -102,11 +102,14 @@ private:
           *transport::decodeNeighbourCard(encode(transport::NeighbourCard::of(*memories.back(), *segments.back()))));
     }
     for (uint32_t rank = 0; rank < world.ranks(); ++rank)
+      world.addMapping(memories[rank]->span());
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank)
       for (uint32_t other = 0; other < world.ranks(); ++other)
         if (other != rank) {
           auto theirs = transport::openNeighbour(cards[other], {other, other + 1}, *segments[rank]);
           ASSERT_TRUE(theirs.isOk()) << theirs.status().message();
           transport::enter(cards[other], **theirs, *segments[rank]);
+          world.addMapping((*theirs)->span());
           memories.push_back(std::move(*theirs));
         }
   }

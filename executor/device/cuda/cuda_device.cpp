@@ -55,7 +55,11 @@ public:
     MAESTRO_ASSIGN(int count, cuda::Context::count());
     MAESTRO_ASSIGN(auto context, cuda::Context::open(static_cast<int>(options.device) % count));
     MAESTRO_TRY(checkGpu(*context, options));
-    MAESTRO_ASSIGN(auto shared, RegisteredMemory::create(*context, options.shared));
+    std::vector<RegisteredMemory> shared;
+    for (std::span<std::byte> mapping : options.shared) {
+      MAESTRO_ASSIGN(auto registered, RegisteredMemory::create(*context, mapping));
+      shared.push_back(std::move(registered));
+    }
     MAESTRO_ASSIGN(auto path, kernels::cuda::Module::pathBesideProgram());
     MAESTRO_ASSIGN(auto module, kernels::cuda::Module::load(*context, path));
     MAESTRO_ASSIGN(auto kernels, QueueKernels::find(*module));
@@ -86,7 +90,7 @@ public:
     return add({{start, false}, {}});
   }
   Result<Address> adopt(const transport::Target &memory, uint64_t bytes) override {
-    if (memory.memory && !shared.contains(memory.memory, bytes))
+    if (memory.memory && !isShared(memory.memory, bytes))
       return Status::internal("memory that ranks share is not registered with " + context->name());
     if (!memory.memory && !fabric)
       MAESTRO_TRY(openFabric(*memory.fabric));
@@ -173,7 +177,7 @@ public:
   Point record(Queue queue) override { return queues->record(queue); }
   void await(Queue queue, Point point) override { queues->await(queue, point); }
   void awaitWord(Queue queue, transport::Word &word, uint64_t atLeast, const transport::WaitNote &note) override {
-    if (options.abort && shared.contains(&word, sizeof word))
+    if (options.abort && isShared(&word, sizeof word))
       return queues->awaitWord(queue, word, atLeast, note);
     queues->fail(Status::internal("a device that is alone, or has not registered the word, waits for it"));
   }
@@ -198,9 +202,9 @@ private:
     transport::Target far; ///< Where it is reached by a fabric.
   };
 
-  CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context, RegisteredMemory shared,
-             std::unique_ptr<kernels::cuda::Module> module, std::unique_ptr<kernels::cuda::Library> library,
-             QueueKernels kernels)
+  CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context,
+             std::vector<RegisteredMemory> shared, std::unique_ptr<kernels::cuda::Module> module,
+             std::unique_ptr<kernels::cuda::Library> library, QueueKernels kernels)
       : options(options), context(std::move(context)), shared(std::move(shared)), module(std::move(module)),
         kernels(kernels), arena(*this->context), programs(std::move(library), *this->context) {
     resolved.reserve(64); // More than most commands have.
@@ -210,6 +214,10 @@ private:
   Address add(Block block) {
     blocks.push_back(std::move(block));
     return {static_cast<uint32_t>(blocks.size()), 0};
+  }
+  bool isShared(const void *pointer, uint64_t bytes) const {
+    return std::any_of(shared.begin(), shared.end(),
+                       [&](const RegisteredMemory &mapping) { return mapping.contains(pointer, bytes); });
   }
   bool isFar(Address address) const {
     return !address.isNull() && blocks[address.block - 1].far.fabric && !blocks[address.block - 1].far.memory;
@@ -286,7 +294,7 @@ private:
 
   CudaDeviceOptions options;
   std::unique_ptr<cuda::Context> context;
-  RegisteredMemory shared;
+  std::vector<RegisteredMemory> shared;
   std::unique_ptr<kernels::cuda::Module> module;
   QueueKernels kernels;
   Arena arena;

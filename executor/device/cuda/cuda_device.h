@@ -9,8 +9,8 @@ struct CudaDeviceOptions : DeviceOptions {
   uint32_t device = 0;      ///< Its number in the plan: one of this machine's GPUs, which repeat.
   std::string model;        ///< What the GPU's name has to contain.
   uint64_t neededBytes = 0; ///< That are to be free.
-  /// Memory in which ranks meet: all words, and all that is adopted, lie there.
-  std::span<std::byte> shared;
+  /// Mappings in which ranks meet: all words, and all that is adopted, lie there.
+  std::vector<std::span<std::byte>> shared;
   bool runsKernels = true; ///< Else programs do nothing: spans say how long they take.
 };
 
