@@ -6,6 +6,7 @@
 #include "plan/print/print.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -28,6 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   plan::explain(*plan, all);
   plan::lint(*plan);
   plan::diff(*plan, *plan);
+  for (uint32_t lost = 1; (*plan)->spares() && lost <= (*plan)->spares()->size(); ++lost)
+    if (!plan->spare(lost)) // It was verified, too.
+      std::abort();
   return 0;
 }
 
