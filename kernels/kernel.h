@@ -62,6 +62,7 @@ public:
   bool getFlag(std::string_view name) const { return getInt(name, 0) != 0; }
   std::string_view getText(std::string_view name, std::string_view fallback) const;
   std::span<const int64_t> getInts(std::string_view name) const; ///< Empty when absent.
+  std::span<const Attribute> all() const { return items; }
 
 private:
   std::span<const Attribute> items;

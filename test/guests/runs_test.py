@@ -64,6 +64,19 @@ def refused(scratch, guests, plan, what, words, *arguments, variables=None, expe
     scratch.check(f"{what}: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
 
 
+def restarted(scratch, guests, plan):
+    """Over RDMA too: a process that is killed is started again, all go on, and the end is that of a run that nothing broke."""
+    job = Job(scratch, guests, 2, plan, "--steps", STEPS, "--save-every", 1, "--transport", "verbs", "--restarts", 1, "--out", "kd-again")
+    if not job.await_checkpoint("kd-again"):
+        job.kill()
+        return scratch.check("a restart", False, "it did not begin")
+    guests.run(1, "pkill", "-KILL", "--newest", "-f", "bin/maestro-run")  # Not the one that watches over it.
+    statuses, said = job.end(200)
+    different = different_files(*(scratch.path / out / f"checkpoint-{STEPS:06d}" for out in ("kd-alone", "kd-again"))) if statuses == [0, 0] else []
+    good = statuses == [0, 0] and not different and all("restart 1 of 1" in text for text in said)
+    scratch.check("a restart over verbs", good, "" if good else f"{statuses} {different} {said}")
+
+
 def rough(scratch, guests, plan):
     """A network that delays, loses, doubles, reorders and damages packets costs time alone, and the devices' own counters tell of it."""
     shape = "modprobe sch_netem && tc qdisc add dev eth0 root netem delay 300us loss 0.2% duplicate 1% corrupt 0.1% reorder 1%"
@@ -95,6 +108,7 @@ def main() -> int:
                   ["--transport", "verbs"])
         chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
         chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
+        restarted(scratch, guests, kd)
         rough(scratch, guests, kd)
         disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 7, "process 1 (guest1", 1, save_every=1)
         disturbed(scratch, "process 1 is stopped", guests, kd, send(guests, 1, signal.SIGSTOP), 15, "process 1 (guest1", 1, save_every=1)
