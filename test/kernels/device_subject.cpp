@@ -16,7 +16,7 @@ using executor::CallDescription;
 using executor::Device;
 using executor::Queue;
 
-constexpr uint64_t kBlockBytes = uint64_t{256} << 20; ///< For the operands of one call.
+constexpr uint64_t kBlockBytes = uint64_t{32} << 20; ///< For the operands of one call.
 constexpr uint64_t kGuard = 256;
 constexpr int kGuardByte = 0x5a;
 
@@ -56,9 +56,12 @@ public:
 
   Status run(std::span<const void *const> inputs, std::span<void *const> outputs, void *) override {
     Status status = runOn(inputs, outputs);
-    if (!status.isOk())
-      gpu().drop();
-    return status;
+    if (status.isOk())
+      return status;
+    gpu().drop();
+    // What a device says in front of a kernel's own words.
+    std::string text(status.message()), prefix = std::string(call.kernel) + " (" + std::string(call.scope) + "): ";
+    return {status.code(), text.starts_with(prefix) ? text.substr(prefix.size()) : text};
   }
 
 private:
