@@ -95,7 +95,7 @@ def make_cases(folder: pathlib.Path) -> dict:
         plans = plan(bench, name, model, devices, "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", *plan_arguments)
         data = shards.write_shards(shards.make_samples(case, 16, seed=5), folder / f"{name}-data")
         out = bench.run(plans["cpu"], data, f"{name}-expected", "--steps", runs_test.STEPS, "--save-gradients", *run_arguments)
-        (folder / f"{name}.json").write_text(json.dumps(losses(out)))
+        (folder / f"{name}.json").write_text(json.dumps([float(loss) for loss in losses(out)]))
         shutil.move(out / "gradients.safetensors", folder / f"{name}.safetensors")
         shutil.rmtree(out)
         cases[name] = {"plans": {kind: plans[kind].name for kind in KINDS}, "devices": devices, "precision": "bf16" if name == "bf16" else "f32",
