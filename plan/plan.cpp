@@ -49,9 +49,9 @@ Result<Plan> Plan::fromBytes(std::span<const uint8_t> bytes, std::string folder)
 Result<Plan> Plan::spare(uint32_t lostNodes) const {
   uint32_t count = root->spares() ? root->spares()->size() : 0;
   if (lostNodes < 1 || lostNodes > count)
-    return Status::invalidInput(fmt::format("the plan, for {} nodes, has no plan for {} less; maestro-plan "
-                                            "--spare-nodes {} makes such",
-                                            root->machine()->nodes(), lostNodes, lostNodes));
+    return Status::invalidInput(fmt::format("the plan, for {} nodes, has plans for up to {} less, and none for {}; "
+                                            "maestro-plan --spare-nodes makes them",
+                                            root->machine()->nodes(), count, lostNodes));
   const auto &bytes = *root->spares()->Get(lostNodes - 1)->plan();
   return fromBytes({bytes.data(), bytes.size()}, planFolder);
 }

@@ -9,8 +9,7 @@
 namespace maestro::executor {
 
 /// InvalidInput for a plan over devices that this executor does not know, or over several kinds; Unavailable where what
-/// drives the kind is missing.
-/// Initialises nothing, so that the process may still fork.
+/// drives the kind is missing. Initialises nothing, so that the process may still fork.
 Status checkDeviceKind(const plan::Plan &plan, const std::string &path);
 
 struct RankDeviceOptions : DeviceOptions {

@@ -60,7 +60,7 @@ TEST_P(AgreementTest, EveryoneHasTheSum) {
 /// Members that do other things between publish() and await() hold nobody up: here they await when all others have.
 TEST_P(AgreementTest, NobodyWaitsForAwait) {
   constexpr uint32_t kMembers = 7, kLate = 3;
-  if (GetParam() != RankKind::Threads)
+  if (GetParam() == RankKind::Processes)
     GTEST_SKIP() << "the members look at one counter";
   make(kMembers, 1, 2);
   std::atomic<uint32_t> prompt[kLate]{};

@@ -1,9 +1,9 @@
 // Other processes of this machine that were not forked from this one, but started beside it by an engine: each maps
 // the others' segments, so that between them there is no network.
 //
-//   card()                 what this process tells the others: where its memory is to be opened, and what is where in
-//   it openNeighbour(card)    that memory mapped here, by its descriptor in /proc enter(card, …)         from now on
-//   its ranks' segments are memory of this process
+//   NeighbourCard::of()   what this process tells the others: where its memory is to be opened, and what lies where
+//   openNeighbour(card)   that memory mapped here, by its descriptor in /proc
+//   enter(card)           from now on its ranks' segments are memory of this process
 //
 // Only processes of the same user in the same PID namespace can open each other's.
 #pragma once

@@ -178,9 +178,9 @@ void NetworkFabric::serve() {
     bool works;
     do {
       bool sends = postAll();
-      noteBusy(hasWork());
+      noteBusy(underWay > 0);
       works = collect() || sends;
-      noteBusy(hasWork());
+      noteBusy(underWay > 0);
     } while (!works && !failed && !stopping && spinning.again());
     if (!works && !stopping)
       sleep();

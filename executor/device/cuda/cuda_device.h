@@ -15,8 +15,7 @@ struct CudaDeviceOptions : DeviceOptions {
 };
 
 /// Unavailable where the driver, the GPU, its memory or the kernels, which lie beside the program, are missing;
-/// InvalidInput where the GPU is another. The process may not
-/// fork afterwards.
+/// InvalidInput where the GPU is another. The process may not fork afterwards.
 Result<std::unique_ptr<Device>> createCudaDevice(const CudaDeviceOptions &options);
 
 } // namespace maestro::executor
