@@ -25,7 +25,8 @@ import runs  # noqa: E402: first, it says where the others are
 
 import runs_test  # noqa: E402
 import shards  # noqa: E402
-from tools import losses  # noqa: E402
+import tolerances  # noqa: E402
+from tools import losses, safetensors  # noqa: E402
 
 BUILD = ROOT / "build" / "release"
 PROGRAMS = [BUILD / "bin" / "maestro-run", *(BUILD / "test" / name for name in ("device_test", "kernels_device_test", "world_test"))]
@@ -95,10 +96,14 @@ def make_cases(folder: pathlib.Path) -> dict:
         plans = plan(bench, name, model, devices, "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", *plan_arguments)
         data = shards.write_shards(shards.make_samples(case, 16, seed=5), folder / f"{name}-data")
         out = bench.run(plans["cpu"], data, f"{name}-expected", "--steps", runs_test.STEPS, "--save-gradients", *run_arguments)
-        (folder / f"{name}.json").write_text(json.dumps([float(loss) for loss in losses(out)]))
+        gradients = safetensors(out / "gradients.safetensors")[0]
+        norm = sum(float((gradient.astype("float64") ** 2).sum()) for gradient in gradients.values()) ** 0.5
+        expected = {"losses": [float(loss) for loss in losses(out)], "loss_limits": runs_test.loss_limits(name),
+                    "gradient_limits": {} if name == "bf16" else {key: tolerances.gradient(float(abs(gradient).max()), norm)
+                                                                  for key, gradient in gradients.items() if gradient.size}}
         shutil.move(out / "gradients.safetensors", folder / f"{name}.safetensors")
         shutil.rmtree(out)
-        cases[name] = {"plans": {kind: plans[kind].name for kind in KINDS}, "devices": devices, "precision": "bf16" if name == "bf16" else "f32",
+        cases[name] = {"plans": {kind: plans[kind].name for kind in KINDS}, "devices": devices, **expected,
                        "data": [str(path.relative_to(folder)) for path in sorted(pathlib.Path(folder / f"{name}-data").glob("*"))],
                        "arguments": run_arguments, "steps": runs_test.STEPS}
     for name, (size, layers) in SPEED.items():

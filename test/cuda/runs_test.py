@@ -58,6 +58,10 @@ def near(found, expected, limit):
     return all(abs(a - b) <= limit * abs(b) for a, b in zip(found, expected, strict=True))
 
 
+def loss_limits(name):
+    return [tolerances.BF16_LOSS] * STEPS if name == "bf16" else [tolerances.LOSS] + [tolerances.SECOND_LOSS] * (STEPS - 1)
+
+
 def wrong_gradients(found, expected):
     """Names of parameters whose gradients are off by more than rounding."""
     norm = sum(float((g.astype("float64") ** 2).sum()) for g in expected.values()) ** 0.5
@@ -83,8 +87,7 @@ def judge(scratch, name, case_name, devices, plan_arguments, run_arguments):
             found.append(run("h100-sxm", f"gpu{seed}"))
     same = not different_files(*map(newest_checkpoint, found)) and list(losses(found[0])) == list(losses(found[1]))
     scratch.check(f"{name} repeats", same)
-    limits = [tolerances.LOSS] + [tolerances.SECOND_LOSS] * (STEPS - 1) if name != "bf16" else [tolerances.BF16_LOSS] * STEPS
-    for step, limit in enumerate(limits):
+    for step, limit in enumerate(loss_limits(name)):
         here, there = losses(found[0])[step], losses(cpu)[step]
         scratch.check(f"{name} loss of step {step + 1}", near([here], [there], limit), f"{here}, on the CPU {there}")
     if name != "bf16":
