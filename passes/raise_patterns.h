@@ -5,6 +5,7 @@
 
 namespace maestro {
 
+void addRaiseGatherPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseProductPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseNormPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseActivationPatterns(mlir::RewritePatternSet &patterns);

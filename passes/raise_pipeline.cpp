@@ -44,9 +44,10 @@ struct Raise {
   AddPatterns addPatterns;
 };
 
-/// Products come first: the other patterns see transposes inside them. Attention comes last: it contains the
-/// rest.
+/// Products come before those that look for products: they see transposes inside them. Attention comes last: it
+/// contains the rest.
 constexpr Raise kRaises[] = {
+    {"maestro-raise-gathers", "Gathers along rows out of flat ones", addRaiseGatherPatterns},
     {"maestro-raise-products", "Products absorb transposes and biases", addRaiseProductPatterns},
     {"maestro-raise-norms", "RMS norms out of their formula", addRaiseNormPatterns},
     {"maestro-raise-activations", "silu and gelu out of their formulas", addRaiseActivationPatterns},

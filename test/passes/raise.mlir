@@ -1,6 +1,6 @@
 // What the raising passes find, one function each, and what only looks like it. That raised graphs compute the same as what
 // they came from is judged here (raise_test.cpp), and by PyTorch (test/parity), since every exported model goes through them.
-// RUN: maestro-opt %s --maestro-raise-products --maestro-raise-norms --maestro-raise-activations \
+// RUN: maestro-opt %s --maestro-raise-gathers --maestro-raise-products --maestro-raise-norms --maestro-raise-activations \
 // RUN:   --maestro-raise-rope --maestro-raise-masks --maestro-raise-attention | FileCheck %s
 
 // CHECK-LABEL: func.func @linear
@@ -213,4 +213,67 @@ func.func @nan_guard(%q: !nn.tensor<[batch, 2, seq, 8], f32>, %v: !nn.tensor<[ba
   %w = nn.where %n, %zero, %p : (!nn.tensor<[batch, 2, seq, seq], i1>, !nn.tensor<[], f32>, !nn.tensor<[batch, 2, seq, seq], f32>) -> !nn.tensor<[batch, 2, seq, seq], f32>
   %o = nn.matmul %w, %v : (!nn.tensor<[batch, 2, seq, seq], f32>, !nn.tensor<[batch, 2, seq, 8], f32>) -> !nn.tensor<[batch, 2, seq, 8], f32>
   return %o : !nn.tensor<[batch, 2, seq, 8], f32>
+}
+
+// A strided view of pooled features: every position of the row in order.
+// CHECK-LABEL: func.func @flat_view
+// CHECK-NOT: nn.gather
+// CHECK: nn.reshape %{{.*}} -> !nn.tensor<[batch, 4, 1, 1], f32>
+func.func @flat_view(%x: !nn.tensor<[batch, 4], f32>) -> !nn.tensor<[batch, 4, 1, 1], f32> {
+  %f = nn.reshape %x : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[4*batch], f32>
+  %n = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[batch], i64>
+  %four = nn.constant dense<4> : tensor<i64> : !nn.tensor<[], i64>
+  %m = nn.mul %n, %four : (!nn.tensor<[batch], i64>, !nn.tensor<[], i64>) -> !nn.tensor<[batch], i64>
+  %r = nn.reshape %m : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1, 1, 1], i64>
+  %c = nn.constant dense<[[[[0]], [[1]], [[2]], [[3]]]]> : tensor<1x4x1x1xi64> : !nn.tensor<[1, 4, 1, 1], i64>
+  %i = nn.add %r, %c : (!nn.tensor<[batch, 1, 1, 1], i64>, !nn.tensor<[1, 4, 1, 1], i64>) -> !nn.tensor<[batch, 4, 1, 1], i64>
+  %y = nn.gather %f, %i {axis = 0 : i64} : (!nn.tensor<[4*batch], f32>, !nn.tensor<[batch, 4, 1, 1], i64>) -> !nn.tensor<[batch, 4, 1, 1], f32>
+  return %y : !nn.tensor<[batch, 4, 1, 1], f32>
+}
+
+// Overlapping windows of each row: positions w + k, of a size that depends on a dim.
+// CHECK-LABEL: func.func @flat_windows
+// CHECK: nn.gather %{{.*}}, %{{.*}} {axis = 1 : i64} : (!nn.tensor<[batch, seq + 1], f32>, !nn.tensor<[seq, 2], i64>) -> !nn.tensor<[batch, seq, 2], f32>
+func.func @flat_windows(%x: !nn.tensor<[batch, seq + 1], f32>) -> !nn.tensor<[batch, seq, 2], f32> {
+  %f = nn.reshape %x : (!nn.tensor<[batch, seq + 1], f32>) -> !nn.tensor<[batch*seq + batch], f32>
+  %n = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[seq + 1]>} : () -> !nn.tensor<[batch], i64>
+  %r = nn.reshape %n : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1, 1], i64>
+  %s = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[seq], i64>
+  %w = nn.reshape %s : (!nn.tensor<[seq], i64>) -> !nn.tensor<[seq, 1], i64>
+  %k = nn.constant dense<[0, 1]> : tensor<2xi64> : !nn.tensor<[2], i64>
+  %p = nn.add %w, %k : (!nn.tensor<[seq, 1], i64>, !nn.tensor<[2], i64>) -> !nn.tensor<[seq, 2], i64>
+  %i = nn.add %p, %r : (!nn.tensor<[seq, 2], i64>, !nn.tensor<[batch, 1, 1], i64>) -> !nn.tensor<[batch, seq, 2], i64>
+  %y = nn.gather %f, %i {axis = 0 : i64} : (!nn.tensor<[batch*seq + batch], f32>, !nn.tensor<[batch, seq, 2], i64>) -> !nn.tensor<[batch, seq, 2], f32>
+  return %y : !nn.tensor<[batch, seq, 2], f32>
+}
+
+// Each row's own position, which its data say.
+// CHECK-LABEL: func.func @flat_argmax
+// CHECK: nn.gather_nd %{{.*}}, %{{.*}} {batch_dims = 1 : i64} : (!nn.tensor<[batch, 4, 3], f32>, !nn.tensor<[batch, 1], i64>) -> !nn.tensor<[batch, 3], f32>
+func.func @flat_argmax(%x: !nn.tensor<[batch, 4, 3], f32>, %scores: !nn.tensor<[batch, 4], f32>) -> !nn.tensor<[batch, 3], f32> {
+  %f = nn.reshape %x : (!nn.tensor<[batch, 4, 3], f32>) -> !nn.tensor<[4*batch, 3], f32>
+  %n = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[4]>} : () -> !nn.tensor<[batch], i64>
+  %a = nn.arg_max %scores {axis = 1 : i64} : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[batch, 1], i64>
+  %p = nn.reshape %a : (!nn.tensor<[batch, 1], i64>) -> !nn.tensor<[batch], i64>
+  %i = nn.add %n, %p : (!nn.tensor<[batch], i64>, !nn.tensor<[batch], i64>) -> !nn.tensor<[batch], i64>
+  %y = nn.gather %f, %i {axis = 0 : i64} : (!nn.tensor<[4*batch, 3], f32>, !nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 3], f32>
+  return %y : !nn.tensor<[batch, 3], f32>
+}
+
+// A rest of 4 is the next row's, and a stride that is not the row's ends elsewhere.
+// CHECK-LABEL: func.func @flat_neighbour_stays
+// CHECK-COUNT-2: nn.gather %{{.*}} {axis = 0 : i64}
+func.func @flat_neighbour_stays(%x: !nn.tensor<[batch, 4], f32>) -> (!nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>) {
+  %f = nn.reshape %x : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[4*batch], f32>
+  %n = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[4]>} : () -> !nn.tensor<[batch], i64>
+  %r = nn.reshape %n : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1], i64>
+  %c = nn.constant dense<[3, -1]> : tensor<2xi64> : !nn.tensor<[2], i64>
+  %i = nn.add %r, %c : (!nn.tensor<[batch, 1], i64>, !nn.tensor<[2], i64>) -> !nn.tensor<[batch, 2], i64>
+  %y = nn.gather %f, %i {axis = 0 : i64} : (!nn.tensor<[4*batch], f32>, !nn.tensor<[batch, 2], i64>) -> !nn.tensor<[batch, 2], f32>
+  %n2 = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[2]>} : () -> !nn.tensor<[batch], i64>
+  %r2 = nn.reshape %n2 : (!nn.tensor<[batch], i64>) -> !nn.tensor<[batch, 1], i64>
+  %c2 = nn.constant dense<[0, 1]> : tensor<2xi64> : !nn.tensor<[2], i64>
+  %i2 = nn.add %r2, %c2 : (!nn.tensor<[batch, 1], i64>, !nn.tensor<[2], i64>) -> !nn.tensor<[batch, 2], i64>
+  %y2 = nn.gather %f, %i2 {axis = 0 : i64} : (!nn.tensor<[4*batch], f32>, !nn.tensor<[batch, 2], i64>) -> !nn.tensor<[batch, 2], f32>
+  return %y, %y2 : !nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>
 }
