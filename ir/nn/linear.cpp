@@ -22,6 +22,31 @@ static bool isException(mlir::Operation *op) {
   return isa<DivOp>(op) && !typeOf(op->getResult(0)).isFloat();
 }
 
+/// Whether a sum over devices may pass where the marked operands of `among` are partial and what else stands there is
+/// 0.
+static bool sumsWithZeros(mlir::OperandRange all, llvm::ArrayRef<bool> marked, llvm::ArrayRef<unsigned> among) {
+  bool any = false;
+  for (auto [i, operand] : llvm::enumerate(all)) {
+    bool isTerm = llvm::is_contained(among, i);
+    if (marked[i] ? !isTerm : isTerm && constantValue(operand) != 0.0)
+      return false;
+    any |= marked[i];
+  }
+  return any;
+}
+
+bool WhereOp::isLinearIn(llvm::ArrayRef<bool> operands) { return sumsWithZeros(getOperands(), operands, {1, 2}); }
+
+bool PadOp::isLinearIn(llvm::ArrayRef<bool>) { return getMode() == "constant" && getValue().isZero(); }
+
+bool ScatterElementsOp::isLinearIn(llvm::ArrayRef<bool> operands) {
+  return (getReduction() == "none" || getReduction() == "add") && sumsWithZeros(getOperands(), operands, {0, 2});
+}
+
+bool ScatterNDOp::isLinearIn(llvm::ArrayRef<bool> operands) {
+  return (getReduction() == "none" || getReduction() == "add") && sumsWithZeros(getOperands(), operands, {0, 2});
+}
+
 bool defaultIsLinearIn(mlir::Operation *op, llvm::ArrayRef<bool> operands) {
   if (isException(op))
     return false;

@@ -162,7 +162,7 @@ def NN_LessEqualOp : NN_CompareOp<"less_equal", "lhs ≤ rhs">;
 def NN_GreaterOp : NN_CompareOp<"greater", "lhs > rhs">;
 def NN_GreaterEqualOp : NN_CompareOp<"greater_equal", "lhs ≥ rhs">;
 
-def NN_WhereOp : NN_ElementwiseOp<"where", [NN_Differentiable, NN_RoundsOnce]> {
+def NN_WhereOp : NN_InferredOp<"where", [NN_Elementwise, NN_Differentiable, NN_RoundsOnce], ["isLinearIn"]> {
   let summary = "onTrue where condition (i1), else onFalse; all three broadcast";
   let arguments = (ins NN_TensorType:$condition, NN_TensorType:$onTrue, NN_TensorType:$onFalse);
   let results = (outs NN_TensorType:$result);
@@ -251,7 +251,7 @@ def NN_SliceGradOp : NN_TypedOp<"slice_grad", [NN_Linear]> {
   let results = (outs NN_TensorType:$dx);
 }
 
-def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable, NN_MovesData]> {
+def NN_PadOp : NN_TypedOp<"pad", [NN_Differentiable, NN_MovesData], ["getFactorRule", "isLinearIn"]> {
   let summary = "Adds low[i] elements before and high[i] after along dim i";
   let description = "mode: constant (`value`), reflect, edge, wrap; `low`, `high` ≥ 0. Only constant has a gradient.";
   let arguments = (ins NN_TensorType:$x, NN_DimsAttr:$low, NN_DimsAttr:$high,
@@ -285,9 +285,9 @@ def NN_GatherElementsOp : NN_InferredOp<"gather_elements", [NN_Differentiable, N
   let results = (outs NN_TensorType:$result);
 }
 
-def NN_ScatterElementsOp : NN_InferredOp<"scatter_elements", [NN_Differentiable]> {
+def NN_ScatterElementsOp : NN_InferredOp<"scatter_elements", [NN_Differentiable], ["getFactorRule", "isLinearIn"]> {
   let summary = "A copy of data with updates at indices along axis (ONNX ScatterElements)";
-  let description = "reduction: none, add, mul, min, max. Only none and add have gradients.";
+  let description = "reduction: none, add, mul, min, max. All but mul have gradients.";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, NN_TensorType:$updates, I64Attr:$axis,
                        DefaultValuedAttr<StrAttr, "\"none\"">:$reduction);
   let results = (outs NN_TensorType:$result);
@@ -308,7 +308,7 @@ def NN_GatherNDGradOp : NN_TypedOp<"gather_nd_grad", [NN_LinearInSecond]> {
   let results = (outs NN_TensorType:$ddata);
 }
 
-def NN_ScatterNDOp : NN_InferredOp<"scatter_nd", [NN_Differentiable]> {
+def NN_ScatterNDOp : NN_InferredOp<"scatter_nd", [NN_Differentiable], ["getFactorRule", "isLinearIn"]> {
   let summary = "ONNX ScatterND: a copy of data with updates at indices; reduction none, add, mul, min, max";
   let arguments = (ins NN_TensorType:$data, NN_TensorType:$indices, NN_TensorType:$updates,
                        DefaultValuedAttr<StrAttr, "\"none\"">:$reduction);

@@ -125,3 +125,27 @@ module @none attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}, 
   // CHECK-NOT: nn.split
   // CHECK-NOT: nn.all_reduce
 }
+
+// -----
+
+// A weight computed from parameters alone: over replicas the sum passes through its gradient, which is linear in what
+// arrives (a selection beside zeros, a scatter into zeros).
+// CHECK-LABEL: module @weights_alone
+module @weights_alone attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 4], f32> {nn.field = "x"},
+                   %v: !nn.tensor<[6], f32> {nn.parameter = "m/v", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %two = nn.fill {value = 2.0 : f64} : () -> !nn.tensor<[], f32>
+    %at = nn.constant dense<[5, 0, 3, 5]> : tensor<4xi64> : !nn.tensor<[4], i64>
+    %small = nn.minimum %v, %two : (!nn.tensor<[6], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[6], f32>
+    %e = nn.exp %small : (!nn.tensor<[6], f32>) -> !nn.tensor<[6], f32>
+    %g = nn.gather_elements %e, %at {axis = 0 : i64} : (!nn.tensor<[6], f32>, !nn.tensor<[4], i64>) -> !nn.tensor<[4], f32>
+    %y = nn.mul %x, %g : (!nn.tensor<[batch, 4], f32>, !nn.tensor<[4], f32>) -> !nn.tensor<[batch, 4], f32>
+    %t = nn.tanh %y : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[batch, 4], f32>
+    %sum = nn.reduce_sum %t {axes = array<i64: 0, 1>} : (!nn.tensor<[batch, 4], f32>) -> !nn.tensor<[], f32>
+    %count = nn.dim_values {values = #nn.dims<[batch]>} : () -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+  // CHECK: func.func @step
+  // CHECK-SAME: nn.gradient = "m/v", nn.over_data = "partial"
+}
