@@ -32,10 +32,12 @@ uint64_t multiplications(const KernelCall &product) {
   return product.inputs[0].elements() * std::max<uint64_t>(dim(product.outputs[0], 1), 1);
 }
 
+/// A panel of a product that is a loop of the library's own.
+constexpr uint64_t kPanel = 96 * kKiB;
+
 /// Packed blocks of both operands per thread; where many threads share a small result of a long sum, a result each.
 /// Fitted to oneDNN 2.6.3: of 6,000 random products on 1 to 32 threads, none needed more.
 uint64_t productBytes(const KernelCall &call, uint64_t threads) {
-  constexpr uint64_t kPanel = 96 * kKiB;
   const KernelOperand &a = call.inputs[0], &result = call.outputs[0];
   uint64_t aBytes = 4 * a.elements(), resultBytes = 4 * result.elements(), n = std::max<uint64_t>(dim(result, 1), 1);
   if (a.dtype == DType::F32 && multiplications(call) <= kMostOwn)
@@ -68,6 +70,13 @@ uint64_t reductionBytes(const KernelCall &call) {
   return 16 * 4 * call.outputs[0].elements() + 8 * (call.inputs[0].elements() / 1024 + call.outputs[0].elements());
 }
 
+/// As many elements as x has at one position.
+uint64_t recurrentProducts(const KernelCall &call) {
+  bool backward = call.kernel.ends_with("grad");
+  const KernelOperand &x = backward ? call.outputs[0] : call.inputs[0];
+  return x.shape.size() == 3 ? static_cast<uint64_t>(x.shape[0] * x.shape[2]) : 0;
+}
+
 bool addsItself(std::string_view kernel) {
   return kernel == "matmul" || kernel == "gather_grad" || kernel == "sum_squares" || kernel.starts_with("reduce_") ||
          kernel.ends_with("_norm_grad");
@@ -93,6 +102,8 @@ uint64_t ownScratchBytes(const KernelCall &call, int threads, Bf16Products bf16)
     return productBytes(call, static_cast<uint64_t>(threads)) + widenedBytes(call, bf16);
   if (call.kernel.starts_with("conv"))
     return convolutionBytes(call, threads) + widenedBytes(call, bf16);
+  if (call.kernel.starts_with("recurrence")) // A panel per thread, the weight transposed, a position's products.
+    return static_cast<uint64_t>(threads) * kPanel + 4 * (call.inputs[1].elements() + recurrentProducts(call));
   if (call.kernel.starts_with("reduce_") || call.kernel == "sum_squares")
     return reductionBytes(call);
   if (call.kernel.ends_with("_norm") || call.kernel.ends_with("_norm_grad")) // A row in f32, and sums of 16 chunks.

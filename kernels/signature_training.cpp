@@ -1,4 +1,5 @@
-// Norms, attention, dropout, losses and optimizers.
+// Norms, attention, recurrences, dropout, losses and optimizers.
+#include "base/recurrent_cell.h"
 #include "kernels/optimizer.h"
 #include "kernels/shape.h"
 #include "kernels/signature_checker.h"
@@ -86,6 +87,56 @@ Status checkAttentionGrad(const Checker &c) {
   for (size_t i = 0; i < 3; ++i)
     MAESTRO_TRY(c.sameShape(c.out(i), c.in(1 + i), "a gradient"));
   return Status();
+}
+
+/// weight, initial and lengths; `states` blocks in the initial state's rows.
+Status checkRecurrent(const Checker &c, std::optional<RecurrentCell> cell, const TensorType &weight,
+                      const TensorType &initial, size_t lengths) {
+  if (!cell)
+    return c.fail(fmt::format("there is no cell '{}'", c.attributes.getText("cell", "")));
+  if (weight.rank != 2 || initial.rank != 2)
+    return c.fail("weight and the initial state have two dims");
+  int64_t hidden = weight.dims[1], rows = initial.dims[0];
+  int64_t blocks[] = {blocksOf(*cell).inputs * hidden, hidden}, states[] = {rows, blocksOf(*cell).states * hidden};
+  MAESTRO_TRY(c.shapeIs(weight, blocks, "weight"));
+  MAESTRO_TRY(c.shapeIs(initial, states, "the initial state"));
+  if (!c.has(lengths))
+    return Status();
+  if (isFloat(c.in(lengths).dtype))
+    return c.fail("lengths are integers");
+  return c.elementsAre(c.in(lengths), rows, "lengths");
+}
+Status checkSequence(const Checker &c, const TensorType &type, int64_t rows, int64_t length, int64_t width,
+                     std::string_view what) {
+  int64_t expected[] = {rows, length, width};
+  return c.shapeIs(type, expected, what);
+}
+Status checkRecurrence(const Checker &c) {
+  MAESTRO_TRY(c.counts(3, 5, 2, 2));
+  auto cell = recurrentCellFromName(c.attributes.getText("cell", ""));
+  MAESTRO_TRY(checkRecurrent(c, cell, c.in(1), c.in(2), 4));
+  if (c.in(0).rank != 3)
+    return c.fail("x has three dims");
+  int64_t rows = c.in(2).dims[0], length = c.in(0).dims[1], hidden = c.in(1).dims[1];
+  CellBlocks blocks = blocksOf(*cell);
+  MAESTRO_TRY(checkSequence(c, c.in(0), rows, length, blocks.inputs * hidden, "x"));
+  MAESTRO_TRY(checkSequence(c, c.out(0), rows, length, blocks.states * hidden, "states"));
+  MAESTRO_TRY(checkSequence(c, c.out(1), rows, length, blocks.gates * hidden, "gates"));
+  return c.has(3) ? c.elementsAre(c.in(3), hidden, "bias") : Status();
+}
+Status checkRecurrenceGrad(const Checker &c) {
+  MAESTRO_TRY(c.counts(5, 6, 2, 2));
+  auto cell = recurrentCellFromName(c.attributes.getText("cell", ""));
+  MAESTRO_TRY(checkRecurrent(c, cell, c.in(1), c.in(2), 5));
+  if (c.in(3).rank != 3)
+    return c.fail("states have three dims");
+  int64_t rows = c.in(2).dims[0], length = c.in(3).dims[1], hidden = c.in(1).dims[1];
+  CellBlocks blocks = blocksOf(*cell);
+  MAESTRO_TRY(checkSequence(c, c.in(0), rows, length, blocks.states * hidden, "the states' gradient"));
+  MAESTRO_TRY(checkSequence(c, c.in(3), rows, length, blocks.states * hidden, "states"));
+  MAESTRO_TRY(checkSequence(c, c.in(4), rows, length, blocks.gates * hidden, "gates"));
+  MAESTRO_TRY(checkSequence(c, c.out(0), rows, length, blocks.inputs * hidden, "dx"));
+  return c.sameShape(c.out(1), c.in(2), "the initial state's gradient");
 }
 
 Status checkDropout(const Checker &c) {
@@ -176,6 +227,8 @@ std::span<const SignatureRule> trainingRules() {
       {"rope", checkRope},
       {"attention", checkAttention},
       {"attention_grad", checkAttentionGrad},
+      {"recurrence", checkRecurrence},
+      {"recurrence_grad", checkRecurrenceGrad},
       {"dropout", checkDropout},
       {"cross_entropy", checkCrossEntropy},
       {"cross_entropy_grad", checkCrossEntropy},

@@ -199,6 +199,24 @@ void Transfer::attention(nn::AttentionOp op) {
     carry(3, [&](unsigned dim) { return dim + 1 == shapeOf(3).size(); });
 }
 
+/// From the first position on, each state follows from positions before it alone.
+void Transfer::recurrence(nn::RecurrenceOp op) {
+  std::optional<Axis> along = axisOf(0, 1);
+  if (isVisible())
+    return;
+  if (along && op.getReverse())
+    return show("goes from the end of '" + symbol + "' to its start, padding first");
+  if (mentions(shapeOf(0)[2]))
+    return show("computes with '" + symbol + "' elements of a state");
+  carry(0, [](unsigned dim) { return dim == 1; });
+  carry(2);
+  if (op.getLengths())
+    carry(op->getNumOperands() - 1);
+  for (Tensor &result : results)
+    if (along)
+      result.axes.push_back({1, 1, along->extent, along->right, Range(), 0, along->narrowedBy});
+}
+
 void Transfer::crossEntropy(nn::CrossEntropyOp op) {
   unsigned classes = shapeOf(0).size() - 1;
   if (mentions(shapeOf(0)[classes])) {

@@ -115,6 +115,8 @@ void Transfer::dispatch() {
     return matmul(each);
   if (auto each = dyn_cast<nn::AttentionOp>(op))
     return attention(each);
+  if (auto each = dyn_cast<nn::RecurrenceOp>(op))
+    return recurrence(each);
   if (auto each = dyn_cast<nn::CrossEntropyOp>(op))
     return crossEntropy(each);
   if (auto each = dyn_cast<nn::ConvOp>(op))

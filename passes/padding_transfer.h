@@ -43,6 +43,7 @@ private:
   void argLargest(unsigned dim, bool largest, bool selectsLast);
   void matmul(nn::MatmulOp op);
   void attention(nn::AttentionOp op);
+  void recurrence(nn::RecurrenceOp op);
   void crossEntropy(nn::CrossEntropyOp op);
   void window(llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> pads,
               llvm::ArrayRef<int64_t> dilations, std::optional<double> neutral);

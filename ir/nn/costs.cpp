@@ -69,6 +69,16 @@ DimExpr AttentionGradOp::getFlops() {
 }
 
 //===----------------------------------------------------------------------===//
+// Recurrences
+//===----------------------------------------------------------------------===//
+
+/// A row of the weight for each block element of x, and its activation.
+DimExpr RecurrenceOp::getFlops() {
+  return elements(getX()) * (2 * typeOf(getWeight()).getDim(1) + kTranscendental + 4);
+}
+DimExpr RecurrenceGradOp::getFlops() { return elements(getDx()) * (2 * typeOf(getWeight()).getDim(1) + 8); }
+
+//===----------------------------------------------------------------------===//
 // Softmax, norms, losses: per element
 //===----------------------------------------------------------------------===//
 

@@ -60,6 +60,11 @@ LogicalResult selected(OpTy op, OpBuilder &builder, ValueRange dys, ArrayRef<boo
       [=](GradientBuilder &b, Value dy) mutable { return b.emit<WhereOp>(inside(b), b.scalar(dy, 0.0), dy); });
 }
 
+/// 1/√(1 − x²), the slope of arcsin.
+Value circleSlope(GradientBuilder &b, Value x) {
+  return b.emit<RsqrtOp>(b.emit<SubOp>(b.scalar(x, 1.0), b.emit<MulOp>(x, x)));
+}
+
 } // namespace
 
 #define MAESTRO_UNARY_GRADIENT(OpTy, expression)                                                                       \
@@ -79,6 +84,10 @@ MAESTRO_UNARY_GRADIENT(RsqrtOp,
 MAESTRO_UNARY_GRADIENT(ReciprocalOp, b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<MulOp>(op.getY(), op.getY()))))
 MAESTRO_UNARY_GRADIENT(SinOp, b.emit<MulOp>(dy, b.emit<CosOp>(op.getX())))
 MAESTRO_UNARY_GRADIENT(CosOp, b.emit<NegOp>(b.emit<MulOp>(dy, b.emit<SinOp>(op.getX()))))
+MAESTRO_UNARY_GRADIENT(AsinOp, b.emit<MulOp>(dy, circleSlope(b, op.getX())))
+MAESTRO_UNARY_GRADIENT(AcosOp, b.emit<NegOp>(b.emit<MulOp>(dy, circleSlope(b, op.getX()))))
+MAESTRO_UNARY_GRADIENT(AtanOp,
+                       b.emit<DivOp>(dy, b.emit<AddOp>(b.emit<MulOp>(op.getX(), op.getX()), b.scalar(op.getX(), 1.0))))
 MAESTRO_UNARY_GRADIENT(TanhOp, b.emit<TanhGradOp>(op.getY(), dy))
 MAESTRO_UNARY_GRADIENT(SigmoidOp, b.emit<SigmoidGradOp>(op.getY(), dy))
 MAESTRO_UNARY_GRADIENT(ReluOp, b.emit<ReluGradOp>(op.getY(), dy))
@@ -117,6 +126,20 @@ MAESTRO_GRADIENT(DivOp) {
       *this, builder, resultGradients, needed, operandGradients,
       [=](GradientBuilder &b, Value dy) { return b.emit<DivOp>(dy, rhs); },
       [=](GradientBuilder &b, Value dy) { return b.emit<NegOp>(b.emit<DivOp>(b.emit<MulOp>(dy, quotient), rhs)); });
+}
+
+/// lhs − q·rhs with q = ⌊lhs ÷ rhs⌋, cut off towards zero for fmod: q is constant where it has a derivative.
+MAESTRO_GRADIENT(ModOp) {
+  Value lhs = getLhs(), rhs = getRhs();
+  bool cutsOff = getFmod();
+  return binary(
+      *this, builder, resultGradients, needed, operandGradients, [](GradientBuilder &, Value dy) { return dy; },
+      [=](GradientBuilder &b, Value dy) -> Value {
+        Value ratio = b.emit<DivOp>(lhs, rhs);
+        Value quotient = cutsOff ? b.emit<MulOp>(b.emit<SignOp>(ratio), b.emit<FloorOp>(b.emit<AbsOp>(ratio)))
+                                 : b.emit<FloorOp>(ratio);
+        return b.emit<NegOp>(b.emit<MulOp>(dy, quotient));
+      });
 }
 
 MAESTRO_GRADIENT(MaximumOp) { return selected<GreaterOp>(*this, builder, resultGradients, needed, operandGradients); }

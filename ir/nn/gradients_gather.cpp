@@ -7,8 +7,29 @@ using namespace mlir;
 namespace maestro::nn {
 
 static LogicalResult unsupportedReduction(Operation *op, StringRef reduction) {
-  return op->emitOpError() << "with reduction '" << reduction << "' has no gradient; only 'none' and 'add' have one";
+  return op->emitOpError() << "with reduction '" << reduction
+                           << "' has no gradient; only 'none', 'add', 'max' and 'min' have one";
 }
+
+namespace {
+/// A scatter with reduction max or min: elements of data and of updates that equal the result share its gradient
+/// equally.
+template <typename Gather, typename Scatter>
+void sharedExtremes(Operation *op, OpBuilder &builder, Value dy, ArrayRef<bool> needed,
+                    SmallVectorImpl<Value> &gradients, Gather gatherAt, Scatter addAt) {
+  GradientBuilder b(op, builder);
+  Value data = op->getOperand(0), updates = op->getOperand(2), result = op->getResult(0);
+  Type element = typeOf(data).getElementType();
+  Value dataIs = b.emit<EqualOp>(data, result), updateIs = b.emit<EqualOp>(updates, gatherAt(b, result));
+  Value share = b.emit<DivOp>(dy, addAt(b, b.cast(dataIs, element), b.cast(updateIs, element)));
+  if (needed[0])
+    gradients[0] = b.emit<WhereOp>(dataIs, share, b.scalar(dy, 0.0));
+  if (needed[2])
+    gradients[2] = b.emit<WhereOp>(updateIs, gatherAt(b, share), b.scalar(dy, 0.0));
+}
+
+bool isExtreme(StringRef reduction) { return reduction == "max" || reduction == "min"; }
+} // namespace
 
 MAESTRO_GRADIENT(GatherOp) {
   operandGradients.assign(2, Value());
@@ -42,6 +63,15 @@ MAESTRO_GRADIENT(ScatterElementsOp) {
   Value dy = resultGradients[0];
   if (!dy || !isFloatTensor(getData()))
     return success();
+  if (isExtreme(getReduction())) {
+    sharedExtremes(
+        *this, builder, dy, needed, operandGradients,
+        [&](GradientBuilder &b, Value x) { return b.emit<GatherElementsOp>(x, getIndices(), getAxisAttr()); },
+        [&](GradientBuilder &b, Value to, Value what) {
+          return b.emit<ScatterElementsOp>(to, getIndices(), what, getAxisAttr(), b.getStringAttr("add"));
+        });
+    return success();
+  }
   if (getReduction() != "none" && getReduction() != "add")
     return unsupportedReduction(*this, getReduction());
   GradientBuilder b(*this, builder);
@@ -68,6 +98,15 @@ MAESTRO_GRADIENT(ScatterNDOp) {
   Value dy = resultGradients[0];
   if (!dy || !isFloatTensor(getData()))
     return success();
+  if (isExtreme(getReduction())) {
+    sharedExtremes(
+        *this, builder, dy, needed, operandGradients,
+        [&](GradientBuilder &b, Value x) { return b.emit<GatherNDOp>(x, getIndices(), b.getI64IntegerAttr(0)); },
+        [&](GradientBuilder &b, Value to, Value what) {
+          return b.emit<ScatterNDOp>(to, getIndices(), what, b.getStringAttr("add"));
+        });
+    return success();
+  }
   if (getReduction() != "none" && getReduction() != "add")
     return unsupportedReduction(*this, getReduction());
   GradientBuilder b(*this, builder);

@@ -68,6 +68,25 @@ MAESTRO_GRADIENT(ReduceMaxOp) { return extremum(*this, builder, resultGradients,
 
 MAESTRO_GRADIENT(ReduceMinOp) { return extremum(*this, builder, resultGradients, needed, operandGradients); }
 
+/// dy times the product of the other elements: the product ÷ the element, but where there are zeros. Beside one zero
+/// all others get nothing, and it gets the product of the rest; beside two nothing has a gradient.
+MAESTRO_GRADIENT(ReduceProdOp) {
+  operandGradients.assign(1, Value());
+  Value arrived = arriving(resultGradients, needed, getX());
+  if (!arrived)
+    return success();
+  GradientBuilder b(*this, builder);
+  Value x = getX(), dy = b.restoreAxes(arrived, shapeOf(x), getAxes());
+  Value zero = b.scalar(x, 0.0), isZero = b.emit<EqualOp>(x, zero);
+  Value factors = b.emit<WhereOp>(isZero, b.scalar(x, 1.0), x);
+  Value product = b.emit<ReduceProdOp>(factors, getAxes(), /*keepdims=*/true);
+  Value zeros = b.emit<ReduceSumOp>(b.cast(isZero, typeOf(x).getElementType()), getAxes(), /*keepdims=*/true);
+  Value others = b.emit<SubOp>(zeros, b.cast(isZero, typeOf(x).getElementType()));
+  Value slope = b.emit<WhereOp>(b.emit<EqualOp>(others, zero), b.emit<DivOp>(product, factors), zero);
+  operandGradients[0] = b.emit<MulOp>(dy, slope);
+  return success();
+}
+
 MAESTRO_GRADIENT(CumsumOp) {
   operandGradients.assign(1, Value());
   GradientBuilder b(*this, builder);

@@ -87,6 +87,9 @@ def NN_RsqrtOp : NN_DifferentiableUnaryOp<"rsqrt", "1/√x">;
 def NN_ReciprocalOp : NN_DifferentiableUnaryOp<"reciprocal", "1/x">;
 def NN_SinOp : NN_DifferentiableUnaryOp<"sin", "sin x">;
 def NN_CosOp : NN_DifferentiableUnaryOp<"cos", "cos x">;
+def NN_AsinOp : NN_DifferentiableUnaryOp<"asin", "arcsin x">;
+def NN_AcosOp : NN_DifferentiableUnaryOp<"acos", "arccos x">;
+def NN_AtanOp : NN_DifferentiableUnaryOp<"atan", "arctan x">;
 def NN_TanhOp : NN_DifferentiableUnaryOp<"tanh", "tanh x; gradient from the result", [NN_RoundsOnce]>;
 def NN_SigmoidOp : NN_DifferentiableUnaryOp<"sigmoid", "1/(1+e⁻ˣ); gradient from the result", [NN_RoundsOnce]>;
 def NN_ErfOp : NN_DifferentiableUnaryOp<"erf", "Gauss error function">;
@@ -146,7 +149,7 @@ def NN_DivOp : NN_DifferentiableBinaryOp<"div", "lhs ÷ rhs; integers truncate, 
 def NN_PowOp : NN_DifferentiableBinaryOp<"pow", "lhs to the power rhs; the result has lhs's element type">;
 def NN_MaximumOp : NN_DifferentiableBinaryOp<"maximum", "Larger; ties share the gradient equally", [NN_RoundsOnce]>;
 def NN_MinimumOp : NN_DifferentiableBinaryOp<"minimum", "Smaller; ties share the gradient equally", [NN_RoundsOnce]>;
-def NN_ModOp : NN_BinaryOp<"mod", "Remainder with the divisor's sign, or the dividend's (fmod = 1)"> {
+def NN_ModOp : NN_DifferentiableBinaryOp<"mod", "Remainder with the divisor's sign, or the dividend's (fmod = 1)"> {
   let arguments = (ins NN_TensorType:$lhs, NN_TensorType:$rhs,
                        DefaultValuedAttr<BoolAttr, "false">:$fmod);
 }
@@ -368,7 +371,7 @@ def NN_ReduceSumOp : NN_ReduceOp<"reduce_sum", "Sum over axes", [NN_Differentiab
 def NN_ReduceMeanOp : NN_ReduceOp<"reduce_mean", "Mean over axes", [NN_Differentiable]>;
 def NN_ReduceMaxOp : NN_ReduceOp<"reduce_max", "Largest over axes; ties share the gradient", [NN_Differentiable]>;
 def NN_ReduceMinOp : NN_ReduceOp<"reduce_min", "Smallest over axes; ties share the gradient", [NN_Differentiable]>;
-def NN_ReduceProdOp : NN_ReduceOp<"reduce_prod", "Product over axes">;
+def NN_ReduceProdOp : NN_ReduceOp<"reduce_prod", "Product over axes", [NN_Differentiable]>;
 
 //===----------------------------------------------------------------------===//
 // Products: matrices and convolutions
@@ -555,6 +558,41 @@ def NN_AttentionGradOp : NN_InferredOp<"attention_grad", [NN_LinearInFirst],
                        DefaultValuedAttr<I64Attr, "0">:$causal_offset,
                        DefaultValuedAttr<BoolAttr, "false">:$sequence_major);
   let results = (outs NN_TensorType:$dq, NN_TensorType:$dk, NN_TensorType:$dv);
+}
+
+//===----------------------------------------------------------------------===//
+// Recurrences: the part of LSTM, GRU and RNN that goes from position to position. What they make of all inputs at once
+// is a matmul before, the gradient of the weight one behind.
+//===----------------------------------------------------------------------===//
+
+def NN_RecurrenceOp : NN_InferredOp<"recurrence", [AttrSizedOperandSegments, NN_Differentiable],
+    ["getFactorRule", "getFlops"]> {
+  let summary = "h of a recurrent cell at every position, from x and from h at the position before";
+  let description = [{
+    x [B, T, G·H], weight [G·H, H], initial [B, S·H] -> states [B, T, S·H], gates [B, T, K·H];
+    base/recurrent_cell.h has G, S and K. With h, c the states before (`initial` at the first position;
+    the position after with `reverse`), W by blocks of H rows, σ = sigmoid:
+      lstm      i, o, f = σ(x + W·h), g = tanh(x + W·h); c = f·c + i·g, h = o·tanh c
+      gru       z, r = σ(x + W·h), q = W·h + bias, n = tanh(x + r·q); h = (1 − z)·n + z·h
+      rnn_tanh  h = tanh(x + W·h); rnn_relu likewise
+    bias [H] is gru's alone. Where lengths [B] (integers) is given, positions from a row's length on keep the
+    states that they find.
+  }];
+  let arguments = (ins NN_TensorType:$x, NN_TensorType:$weight, NN_TensorType:$initial, Optional<NN_TensorType>:$bias,
+                       Optional<NN_TensorType>:$lengths, StrAttr:$cell, DefaultValuedAttr<BoolAttr, "false">:$reverse);
+  let results = (outs NN_TensorType:$states, NN_TensorType:$gates);
+  let assemblyFormat = [{
+    $x `,` $weight `,` $initial (`bias` $bias^)? (`lengths` $lengths^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_RecurrenceGradOp : NN_InferredOp<"recurrence_grad", [NN_LinearInFirst],
+    ["getFactorRule", "getFlops"]> {
+  let summary = "dx and dinitial of recurrence; dx is the gradient of W·h, too, but for gru's n, where that is r·dx";
+  let arguments = (ins NN_TensorType:$dstates, NN_TensorType:$weight, NN_TensorType:$initial, NN_TensorType:$states,
+                       NN_TensorType:$gates, Optional<NN_TensorType>:$lengths, StrAttr:$cell,
+                       DefaultValuedAttr<BoolAttr, "false">:$reverse);
+  let results = (outs NN_TensorType:$dx, NN_TensorType:$dinitial);
 }
 
 //===----------------------------------------------------------------------===//

@@ -59,6 +59,8 @@ constexpr Entry kEntries[] = {
     {"kl_divergence_grad", prepareKlDivergenceGrad},
     {"attention", prepareAttention},
     {"attention_grad", prepareAttentionGrad},
+    {"recurrence", prepareRecurrence},
+    {"recurrence_grad", prepareRecurrenceGrad},
     {"dropout", prepareDropout},
     {"adam", prepareAdam},
     {"adamw", prepareAdam},

@@ -71,6 +71,10 @@ PreparedKernel prepareKlDivergenceGrad(const CallSpec &spec, const Loops &loops)
 PreparedKernel prepareAttention(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareAttentionGrad(const CallSpec &spec, const Loops &loops);
 
+// recurrence.cpp
+PreparedKernel prepareRecurrence(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareRecurrenceGrad(const CallSpec &spec, const Loops &loops);
+
 // random.cpp
 PreparedKernel prepareDropout(const CallSpec &spec, const Loops &loops);
 

@@ -8,6 +8,7 @@
 #include "kernels/cuda/position.cu"
 #include "kernels/cuda/product.cu"
 #include "kernels/cuda/queue.cu"
+#include "kernels/cuda/recurrence.cu"
 #include "kernels/cuda/reduce.cu"
 #include "kernels/cuda/scatter.cu"
 #include "kernels/cuda/select.cu"

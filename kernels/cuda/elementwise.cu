@@ -21,6 +21,9 @@ UNARY(Rsqrt, 1 / sqrtf(x))
 UNARY(Reciprocal, 1 / x)
 UNARY(Sin, sine(x))
 UNARY(Cos, cosine(x))
+UNARY(Asin, asinf(x))
+UNARY(Acos, acosf(x))
+UNARY(Atan, atanf(x))
 UNARY(Tanh, tanhf(x))
 UNARY(Sigmoid, sigmoid(x))
 UNARY(Erf, erff(x))
@@ -295,6 +298,9 @@ template <typename C> __device__ void castAny(const CastParams &p) {
   UNARY_KERNELS(X, reciprocal, Reciprocal)                                                                             \
   UNARY_KERNELS(X, sin, Sin)                                                                                           \
   UNARY_KERNELS(X, cos, Cos)                                                                                           \
+  UNARY_KERNELS(X, asin, Asin)                                                                                         \
+  UNARY_KERNELS(X, acos, Acos)                                                                                         \
+  UNARY_KERNELS(X, atan, Atan)                                                                                         \
   UNARY_KERNELS(X, tanh, Tanh)                                                                                         \
   UNARY_KERNELS(X, sigmoid, Sigmoid)                                                                                   \
   UNARY_KERNELS(X, erf, Erf)                                                                                           \

@@ -70,6 +70,10 @@ PreparedKernel prepareArgExtreme(const Call &call);
 PreparedKernel prepareAttention(const Call &call);
 PreparedKernel prepareAttentionGrad(const Call &call);
 
+// recurrence.cpp
+PreparedKernel prepareRecurrence(const Call &call);
+PreparedKernel prepareRecurrenceGrad(const Call &call);
+
 // product.cpp
 PreparedKernel prepareMatmul(const Call &call); ///< adds natively
 PreparedKernel prepareConv(const Call &call);

@@ -72,6 +72,10 @@ PreparedKernel prepareRope(const CallSpec &spec);
 PreparedKernel prepareAttention(const CallSpec &spec);
 PreparedKernel prepareAttentionGrad(const CallSpec &spec);
 
+// recurrence.cpp
+PreparedKernel prepareRecurrence(const CallSpec &spec);
+PreparedKernel prepareRecurrenceGrad(const CallSpec &spec);
+
 // random.cpp
 PreparedKernel prepareDropout(const CallSpec &spec);
 

@@ -111,6 +111,19 @@ TEST(CpuMemoryTest, attention) {
     }
 }
 
+TEST(CpuMemoryTest, recurrences) {
+  kernels::Attribute lstm;
+  lstm.name = "cell";
+  lstm.kind = kernels::Attribute::Kind::Text;
+  lstm.text = "lstm";
+  for (int64_t hidden : {3, 512}) {
+    KernelOperand x = f32({8, 20, 4 * hidden}), weight = f32({4 * hidden, hidden}), states = f32({8, 20, 2 * hidden});
+    KernelOperand initial = f32({8, 2 * hidden});
+    hold({"recurrence", {lstm}, {x, weight, initial, {}, {}}, {states, x}});
+    hold({"recurrence_grad", {lstm}, {states, weight, initial, states, x, {}}, {x, initial}});
+  }
+}
+
 TEST(CpuMemoryTest, convolutions) {
   for (auto make : {f32, bf16})
     for (auto [batch, from, to, size] : {std::array<int64_t, 4>{8, 3, 64, 64}, {4, 64, 128, 32}, {1, 1, 1, 5}}) {

@@ -36,6 +36,26 @@ module attributes {test.symbols = {b = 2, s = 3}} {
     %0 = nn.cos %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
     return %0 : !nn.tensor<[b, 4], f64>
   }
+  func.func @asin(%x: !nn.tensor<[b, 4], f64> {test.range = [-0.9, 0.9]}) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.asin %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
+  func.func @acos(%x: !nn.tensor<[b, 4], f64> {test.range = [-0.9, 0.9]}) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.acos %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
+  func.func @atan(%x: !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.atan %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
+  func.func @mod(%x: !nn.tensor<[b, 4], f64> {test.range = [-5.0, 5.0]}, %y: !nn.tensor<[4], f64> {test.range = [0.8, 2.0]}) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.mod %x, %y : (!nn.tensor<[b, 4], f64>, !nn.tensor<[4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
+  func.func @fmod(%x: !nn.tensor<[b, 4], f64> {test.range = [-5.0, 5.0]}, %y: !nn.tensor<[4], f64> {test.range = [-2.0, -0.8]}) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.mod %x, %y {fmod = true} : (!nn.tensor<[b, 4], f64>, !nn.tensor<[4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
   func.func @tanh(%x: !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64> {
     %0 = nn.tanh %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
     return %0 : !nn.tensor<[b, 4], f64>

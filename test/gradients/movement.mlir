@@ -69,6 +69,26 @@ module attributes {test.symbols = {b = 2, s = 3}} {
     %0 = nn.scatter_nd %x, %i, %u {reduction = "add"} : (!nn.tensor<[5, 4], f64>, !nn.tensor<[3, 1], i64>, !nn.tensor<[3, 4], f64>) -> !nn.tensor<[5, 4], f64>
     return %0 : !nn.tensor<[5, 4], f64>
   }
+  func.func @scatter_elements_max(%x: !nn.tensor<[5, 4], f64>, %u: !nn.tensor<[2, 4], f64>) -> !nn.tensor<[5, 4], f64> {
+    %i = nn.constant dense<[[0, 4, 1, 2], [0, 0, 1, 1]]> : tensor<2x4xi64> : !nn.tensor<[2, 4], i64>
+    %0 = nn.scatter_elements %x, %i, %u {axis = 0 : i64, reduction = "max"} : (!nn.tensor<[5, 4], f64>, !nn.tensor<[2, 4], i64>, !nn.tensor<[2, 4], f64>) -> !nn.tensor<[5, 4], f64>
+    return %0 : !nn.tensor<[5, 4], f64>
+  }
+  func.func @scatter_nd_max(%x: !nn.tensor<[5, 4], f64>, %u: !nn.tensor<[3, 4], f64>) -> !nn.tensor<[5, 4], f64> {
+    %i = nn.constant dense<[[4], [0], [4]]> : tensor<3x1xi64> : !nn.tensor<[3, 1], i64>
+    %0 = nn.scatter_nd %x, %i, %u {reduction = "max"} : (!nn.tensor<[5, 4], f64>, !nn.tensor<[3, 1], i64>, !nn.tensor<[3, 4], f64>) -> !nn.tensor<[5, 4], f64>
+    return %0 : !nn.tensor<[5, 4], f64>
+  }
+  func.func @scatter_elements_min(%x: !nn.tensor<[5, 4], f64>, %u: !nn.tensor<[2, 4], f64>) -> !nn.tensor<[5, 4], f64> {
+    %i = nn.constant dense<[[0, 4, 1, 2], [0, 0, 1, 1]]> : tensor<2x4xi64> : !nn.tensor<[2, 4], i64>
+    %0 = nn.scatter_elements %x, %i, %u {axis = 0 : i64, reduction = "min"} : (!nn.tensor<[5, 4], f64>, !nn.tensor<[2, 4], i64>, !nn.tensor<[2, 4], f64>) -> !nn.tensor<[5, 4], f64>
+    return %0 : !nn.tensor<[5, 4], f64>
+  }
+  func.func @scatter_nd_min(%x: !nn.tensor<[5, 4], f64>, %u: !nn.tensor<[3, 4], f64>) -> !nn.tensor<[5, 4], f64> {
+    %i = nn.constant dense<[[4], [0], [4]]> : tensor<3x1xi64> : !nn.tensor<[3, 1], i64>
+    %0 = nn.scatter_nd %x, %i, %u {reduction = "min"} : (!nn.tensor<[5, 4], f64>, !nn.tensor<[3, 1], i64>, !nn.tensor<[3, 4], f64>) -> !nn.tensor<[5, 4], f64>
+    return %0 : !nn.tensor<[5, 4], f64>
+  }
   func.func @gather_nd(%x: !nn.tensor<[5, 4, 2], f64>, %i: !nn.tensor<[6, 2], i64> {test.range = [0, 3]}) -> !nn.tensor<[6, 2], f64> {
     %0 = nn.gather_nd %x, %i : (!nn.tensor<[5, 4, 2], f64>, !nn.tensor<[6, 2], i64>) -> !nn.tensor<[6, 2], f64>
     return %0 : !nn.tensor<[6, 2], f64>

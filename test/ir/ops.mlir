@@ -23,6 +23,12 @@ func.func @elementwise(%x: !nn.tensor<[n, 4], f32>, %row: !nn.tensor<[4], f32>, 
   %7 = nn.sin %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.cos
   %8 = nn.cos %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: nn.asin
+  %arcsine = nn.asin %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: nn.acos
+  %arccosine = nn.acos %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: nn.atan
+  %arctangent = nn.atan %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.tanh
   %9 = nn.tanh %x : (!nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.sigmoid
@@ -208,6 +214,7 @@ func.func @products(%a: !nn.tensor<[b, s, 12], bf16>, %w: !nn.tensor<[64, 12], b
 // CHECK-LABEL: @normalisation
 func.func @normalisation(%x: !nn.tensor<[b, s, 64], bf16>, %scale: !nn.tensor<[64], f32>, %q: !nn.tensor<[b, 8, s, 16], bf16>,
                          %k: !nn.tensor<[b, 2, t, 16], bf16>, %mask: !nn.tensor<[b, 1, s, t], i1>,
+                         %in: !nn.tensor<[b, s, 48], f32>, %weight: !nn.tensor<[48, 16], f32>, %initial: !nn.tensor<[b, 16], f32>, %bias: !nn.tensor<[16], f32>,
                          %cos: !nn.tensor<[s, 16], f32>, %state: !nn.tensor<[2], i64>, %ids: !nn.tensor<[b], i64>) {
   // CHECK: nn.softmax
   %0 = nn.softmax %x {axis = 2 : i64} : (!nn.tensor<[b, s, 64], bf16>) -> !nn.tensor<[b, s, 64], bf16>
@@ -235,6 +242,11 @@ func.func @normalisation(%x: !nn.tensor<[b, s, 64], bf16>, %scale: !nn.tensor<[6
   // CHECK: nn.attention {{.*}}sequence_major = true
   %major = nn.transpose %q {permutation = array<i64: 0, 2, 1, 3>} : (!nn.tensor<[b, 8, s, 16], bf16>) -> !nn.tensor<[b, s, 8, 16], bf16>
   %11:2 = nn.attention %major, %major, %major {scale = 0.25 : f64, causal = true, sequence_major = true} : (!nn.tensor<[b, s, 8, 16], bf16>, !nn.tensor<[b, s, 8, 16], bf16>, !nn.tensor<[b, s, 8, 16], bf16>) -> (!nn.tensor<[b, s, 8, 16], bf16>, !nn.tensor<[b, 8, s], f32>)
+  // CHECK: nn.recurrence %{{.*}}, %{{.*}}, %{{.*}} bias %{{.*}} lengths %{{.*}} {cell = "gru", reverse = true}
+  // CHECK-SAME: -> (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[b, s, 64], f32>)
+  %13:2 = nn.recurrence %in, %weight, %initial bias %bias lengths %ids {cell = "gru", reverse = true} : (!nn.tensor<[b, s, 48], f32>, !nn.tensor<[48, 16], f32>, !nn.tensor<[b, 16], f32>, !nn.tensor<[16], f32>, !nn.tensor<[b], i64>) -> (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[b, s, 64], f32>)
+  // CHECK: nn.recurrence_grad
+  %14:2 = nn.recurrence_grad %13#0, %weight, %initial, %13#0, %13#1, %ids {cell = "gru", reverse = true} : (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[48, 16], f32>, !nn.tensor<[b, 16], f32>, !nn.tensor<[b, s, 16], f32>, !nn.tensor<[b, s, 64], f32>, !nn.tensor<[b], i64>) -> (!nn.tensor<[b, s, 48], f32>, !nn.tensor<[b, 16], f32>)
   // CHECK: nn.dropout
   %12 = nn.dropout %x, %state, %ids {ratio = 0.1 : f64, stream = 3 : i64, strides = array<i64: 64, 1>} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[2], i64>, !nn.tensor<[b], i64>) -> !nn.tensor<[b, s, 64], bf16>
   return

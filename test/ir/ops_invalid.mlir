@@ -495,3 +495,30 @@ func.func @f(%x: !nn.tensor<[b, 6], f32>) {
   %0 = nn.own_part %x {axis = "tensor", dim = 1 : i64, count = 4 : i64} : (!nn.tensor<[b, 6], f32>) -> !nn.tensor<[b, 2], f32>
   return
 }
+
+// -----
+
+func.func @f(%x: !nn.tensor<[b, s, 48], f32>, %w: !nn.tensor<[48, 16], f32>, %h: !nn.tensor<[b, 16], f32>) {
+  // expected-error@+2 {{nn.recurrence: cell must be "lstm", "gru", "rnn_tanh" or "rnn_relu", is "mgu"}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.recurrence %x, %w, %h {cell = "mgu"} : (!nn.tensor<[b, s, 48], f32>, !nn.tensor<[48, 16], f32>, !nn.tensor<[b, 16], f32>) -> (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[b, s, 64], f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: !nn.tensor<[b, s, 64], f32>, %w: !nn.tensor<[64, 16], f32>, %h: !nn.tensor<[b, 16], f32>) {
+  // expected-error@+2 {{nn.recurrence: initial must have shape [b, 32], is}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.recurrence %x, %w, %h {cell = "lstm"} : (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[64, 16], f32>, !nn.tensor<[b, 16], f32>) -> (!nn.tensor<[b, s, 32], f32>, !nn.tensor<[b, s, 64], f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: !nn.tensor<[b, s, 16], f32>, %w: !nn.tensor<[16, 16], f32>, %h: !nn.tensor<[b, 16], f32>, %b: !nn.tensor<[16], f32>) {
+  // expected-error@+2 {{nn.recurrence: bias is gru's alone; add it to x}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.recurrence %x, %w, %h bias %b {cell = "rnn_tanh"} : (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[16, 16], f32>, !nn.tensor<[b, 16], f32>, !nn.tensor<[16], f32>) -> (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[b, s, 16], f32>)
+  return
+}

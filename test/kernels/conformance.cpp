@@ -88,13 +88,15 @@ TEST(Elementwise, Unary) {
   for (DType dtype : kFloats)
     for (int64_t n : {1, 15, 16, 17, 1000, 70001})
       for (const char *kernel :
-           {"neg",  "abs",      "exp",  "sqrt", "rsqrt", "reciprocal", "tanh",  "sigmoid", "erf",   "relu",
-            "silu", "softplus", "gelu", "log",  "sin",   "cos",        "floor", "ceil",    "round", "isnan"}) {
+           {"neg",  "abs", "exp", "sqrt", "rsqrt", "reciprocal", "tanh",  "sigmoid", "erf",  "relu", "silu", "softplus",
+            "gelu", "log", "sin", "cos",  "floor", "ceil",       "round", "isnan",   "asin", "acos", "atan"}) {
         std::string k = kernel;
         bool positive = k == "sqrt" || k == "rsqrt" || k == "log" || k == "reciprocal";
         Tensor x = random.floats(dtype, {n}, 2);
         for (int64_t i = 0; positive && i < n; ++i)
           x.set(i, 0.1 + std::abs(x.at(i)));
+        for (int64_t i = 0; (k == "asin" || k == "acos") && i < n; ++i)
+          x.set(i, std::tanh(x.at(i)));
         // 1 + erf(x) cancels for negative x: the error is relative to x, not to the result.
         double tolerance = toleranceOf(dtype) * (k == "gelu" ? 30 : 1);
         check({k, {}, {x}, {Tensor(k == "isnan" ? DType::Bool : dtype, {n})}, tolerance});
@@ -694,6 +696,56 @@ TEST(Attention, NothingAttendedGivesZero) {
   }
   EXPECT_EQ(out[1].at(2), -INFINITY);
   check({"attention_grad", {number("scale", 1)}, {q, q, q, q, out[0], out[1], mask}, {q, q, q}, 5e-6});
+}
+
+struct RecurrenceCase {
+  const char *cell;
+  int64_t inputs, states, gates; ///< Blocks.
+};
+constexpr RecurrenceCase kCells[] = {{"lstm", 4, 2, 4}, {"gru", 3, 1, 4}, {"rnn_tanh", 1, 1, 1}, {"rnn_relu", 1, 1, 1}};
+
+void checkRecurrence(const RecurrenceCase &c, DType dtype, std::array<int64_t, 3> sizes, bool reverse, bool ragged,
+                     Random &random) {
+  auto [rows, length, hidden] = sizes;
+  SCOPED_TRACE(std::string(c.cell) + (reverse ? ", reverse" : "") + (ragged ? ", of different lengths" : ""));
+  double scale = 1 / std::sqrt(static_cast<double>(hidden));
+  Tensor x = random.floats(dtype, {rows, length, c.inputs * hidden});
+  Tensor weight = random.floats(dtype, {c.inputs * hidden, hidden}, scale);
+  Tensor initial = random.floats(dtype, {rows, c.states * hidden});
+  Tensor bias = std::string(c.cell) == "gru" && !reverse ? random.floats(dtype, {hidden}) : Tensor();
+  Tensor lengths = ragged ? random.integers(DType::I64, {rows}, 0, length + 2) : Tensor();
+  Tensor states(dtype, {rows, length, c.states * hidden}), gates(dtype, {rows, length, c.gates * hidden});
+  std::vector<Attribute> attributes{text("cell", c.cell), flag("reverse", reverse)};
+  // Rounding is carried on from position to position.
+  double tolerance = dtype == DType::BF16 ? 4e-2 : 1e-5;
+  Expect expect = dtype == DType::F32 ? Expect::Own : Expect::Either;
+  check({"recurrence", attributes, {x, weight, initial, bias, lengths}, {states, gates}, tolerance, expect});
+  std::vector<Tensor> results{states, gates};
+  ASSERT_TRUE(call(reference(), "recurrence", attributes, {x, weight, initial, bias, lengths}, results).status.isOk());
+  Tensor dstates = random.floats(dtype, {rows, length, c.states * hidden});
+  check({"recurrence_grad",
+         attributes,
+         {dstates, weight, initial, results[0], results[1], lengths},
+         {x, initial},
+         tolerance,
+         expect});
+}
+
+TEST(Recurrence, EveryCell) {
+  Random random(23);
+  for (DType dtype : kFloats)
+    for (const RecurrenceCase &c : kCells)
+      for (bool reverse : {false, true})
+        for (std::array<int64_t, 3> sizes : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {5, 4, 33}, {2, 3, 80}}) {
+          checkRecurrence(c, dtype, sizes, reverse, false, random);
+          checkRecurrence(c, dtype, sizes, reverse, true, random);
+        }
+}
+
+TEST(Recurrence, RowsOnSeveralThreads) {
+  Random random(24);
+  for (const RecurrenceCase &c : kCells)
+    checkRecurrence(c, DType::F32, {9, 6, 200}, false, true, random);
 }
 
 TEST(Loss, CrossEntropyAndKl) {

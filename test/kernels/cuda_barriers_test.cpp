@@ -36,6 +36,13 @@ std::vector<Case> cases() {
   Tensor scalars = Tensor::of(DType::F32, {8}, {0.01, 0.1, 0.001, 1, 1});
   std::vector<Attribute> axis{ints("axis", {1})}, scale{number("scale", 0.2)};
   std::vector<Tensor> attended{q, lse};
+  // More elements of h than a block has threads, and a gradient of the first states alone.
+  std::vector<Attribute> gru{text("cell", "gru")};
+  Tensor x = random.floats(DType::F32, {1, 3, 900}), weight = random.floats(DType::F32, {900, 300}, 0.05);
+  Tensor initial = f32({1, 300}), states = empty({1, 3, 300}), gates = empty({1, 3, 1200});
+  std::vector<Tensor> recurrent{states, gates};
+  EXPECT_TRUE(call(*createReferenceLibrary(), "recurrence", gru, {x, weight, initial, Tensor(), Tensor()}, recurrent)
+                  .status.isOk());
   EXPECT_TRUE(call(*createReferenceLibrary(), "attention", scale, {q, q, q, Tensor()}, attended).status.isOk());
   return {
       {"softmax", axis, {wide}, {wide}},
@@ -52,6 +59,8 @@ std::vector<Case> cases() {
        {empty({50, 3})}},
       {"masked_scatter", {}, {f32({5000}), mask, f32({set})}, {empty({5000})}},
       {"masked_scatter_grad", {}, {random.booleans({600000}), f32({600000})}, {empty({600000})}},
+      {"recurrence", gru, {x, weight, initial, Tensor(), Tensor()}, {states, gates}},
+      {"recurrence_grad", gru, {f32({1, 3, 300}), weight, initial, recurrent[0], recurrent[1], Tensor()}, {x, initial}},
       {"attention", scale, {q, q, q, Tensor()}, {q, lse}},
       {"attention_grad", scale, {q, q, q, q, attended[0], attended[1], Tensor()}, {q, q, q}},
   };

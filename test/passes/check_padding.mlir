@@ -220,3 +220,47 @@ module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}
     return %l : !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// From the first position on a state depends on positions before it alone.
+// CHECK: seq = {combine = "max"}}
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 24], f32> {nn.field = "x"}, %m: !nn.tensor<[batch, seq], f32> {nn.field = "mask"},
+                   %h: !nn.tensor<[batch, 8], f32> {nn.field = "h"},
+                   %w: !nn.tensor<[24, 8], f32> {nn.parameter = "m/w", nn.trainable}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %r:2 = nn.recurrence %x, %w, %h {cell = "gru"} : (!nn.tensor<[batch, seq, 24], f32>, !nn.tensor<[24, 8], f32>, !nn.tensor<[batch, 8], f32>) -> (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 32], f32>)
+    %m1 = nn.reshape %m : (!nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq, 1], f32>
+    %p = nn.mul %r#0, %m1 : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 1], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %s = nn.reduce_sum %p {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// What lies behind the end is unknown, whatever was put there: its sum shows.
+// CHECK: unpadded = "nn.reduce_sum sums over 'seq', and nothing makes the padding there 0"
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 24], f32> {nn.field = "x"}, %h: !nn.tensor<[batch, 8], f32> {nn.field = "h"},
+                   %w: !nn.tensor<[24, 8], f32> {nn.parameter = "m/w", nn.trainable}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %r:2 = nn.recurrence %x, %w, %h {cell = "gru"} : (!nn.tensor<[batch, seq, 24], f32>, !nn.tensor<[24, 8], f32>, !nn.tensor<[batch, 8], f32>) -> (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 32], f32>)
+    %s = nn.reduce_sum %r#0 {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}
+
+// -----
+
+// CHECK: unpadded = "nn.recurrence goes from the end of 'seq' to its start, padding first"
+module attributes {nn.dims = {batch = {combine = "sum"}, seq = {combine = "max"}}} {
+  func.func @graph(%x: !nn.tensor<[batch, seq, 24], f32> {nn.field = "x"}, %m: !nn.tensor<[batch, seq], f32> {nn.field = "mask"},
+                   %h: !nn.tensor<[batch, 8], f32> {nn.field = "h"},
+                   %w: !nn.tensor<[24, 8], f32> {nn.parameter = "m/w", nn.trainable}) -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
+    %r:2 = nn.recurrence %x, %w, %h {cell = "gru", reverse = true} : (!nn.tensor<[batch, seq, 24], f32>, !nn.tensor<[24, 8], f32>, !nn.tensor<[batch, 8], f32>) -> (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 32], f32>)
+    %m1 = nn.reshape %m : (!nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq, 1], f32>
+    %p = nn.mul %r#0, %m1 : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[batch, seq, 1], f32>) -> !nn.tensor<[batch, seq, 8], f32>
+    %s = nn.reduce_sum %p {axes = array<i64: 0, 1, 2>} : (!nn.tensor<[batch, seq, 8], f32>) -> !nn.tensor<[], f32>
+    return %s : !nn.tensor<[], f32>
+  }
+}

@@ -4,8 +4,9 @@
 module {
   func.func @graph(%w: !nn.tensor<[4, 2], f32> {nn.parameter = "m/w", nn.trainable})
       -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}) {
-    // expected-error @unknown {{nn.reduce_prod (node_Prod in model.norm) has no gradient}}
-    %p = nn.reduce_prod %w {axes = array<i64: 0, 1>} : (!nn.tensor<[4, 2], f32>) -> !nn.tensor<[], f32> loc(fused["node_Prod", "model.norm"])
+    // expected-error @unknown {{nn.slice_grad (node_Prod in model.norm) has no gradient}}
+    %g = nn.slice_grad %w {offsets = #nn.dims<[0, 0]>, steps = array<i64: 1, 1>} : (!nn.tensor<[4, 2], f32>) -> !nn.tensor<[5, 2], f32> loc(fused["node_Prod", "model.norm"])
+    %p = nn.reduce_sum %g {axes = array<i64: 0, 1>} : (!nn.tensor<[5, 2], f32>) -> !nn.tensor<[], f32>
     return %p : !nn.tensor<[], f32>
   }
 }

@@ -149,6 +149,9 @@ MAESTRO_EACH(WrappingMultiply, static_cast<T>(static_cast<uint64_t>(a) * static_
   };
 MAESTRO_SCALAR(Sine, __builtin_sinf)
 MAESTRO_SCALAR(Cosine, __builtin_cosf)
+MAESTRO_SCALAR(ArcSine, __builtin_asinf)
+MAESTRO_SCALAR(ArcCosine, __builtin_acosf)
+MAESTRO_SCALAR(ArcTangent, __builtin_atanf)
 MAESTRO_SCALAR(Floor, __builtin_floorf)
 MAESTRO_SCALAR(Ceiling, __builtin_ceilf)
 MAESTRO_SCALAR(Round, __builtin_rintf)
@@ -218,6 +221,9 @@ constexpr UnaryEntry kUnary[] = {
     MAESTRO_UNARY_ENTRIES("gelu:tanh", GeluTanh),
     MAESTRO_SCALAR_ENTRIES("sin", Sine),
     MAESTRO_SCALAR_ENTRIES("cos", Cosine),
+    MAESTRO_SCALAR_ENTRIES("asin", ArcSine),
+    MAESTRO_SCALAR_ENTRIES("acos", ArcCosine),
+    MAESTRO_SCALAR_ENTRIES("atan", ArcTangent),
     MAESTRO_SCALAR_ENTRIES("floor", Floor),
     MAESTRO_SCALAR_ENTRIES("ceil", Ceiling),
     MAESTRO_SCALAR_ENTRIES("round", Round),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/dtype.h"
+#include "base/recurrent_cell.h"
 
 #include <cstdint>
 
@@ -67,6 +68,22 @@ struct ProductPart;
 /// A part of a product in f32; scratch has ProductCall::kScratchFloats.
 using ProductLoop = void (*)(const ProductCall &call, const ProductPart &part, float *scratch);
 
+/// One row at one position of a recurrence; offsets of blocks are multiples of `hidden`.
+struct RecurrenceRow {
+  RecurrentCell cell;
+  int64_t hidden;
+  const float *before; ///< The states before.
+  const float *x;
+};
+struct RecurrenceLoops {
+  /// `product` is x + W·h, of gru's last block W·h + bias.
+  void (*forward)(const RecurrenceRow &row, const float *product, float *states, float *gates);
+  /// `dstate` is the gradient of the states, and becomes what of it reaches those before other than by W·h, whose
+  /// gradient is `dproduct`.
+  void (*backward)(const RecurrenceRow &row, const float *states, const float *gates, float *dstate, float *dx,
+                   float *dproduct);
+};
+
 struct AdamCall {
   float *param, *m, *v;
   const float *grad;
@@ -102,6 +119,7 @@ struct Loops {
   /// bf16 attention by products of pairs, for even depths; null where the processor has none.
   AttentionLoops pairedAttention;
   ProductLoop product;
+  RecurrenceLoops recurrence;
   double (*sumSquares)(const float *x, int64_t count);
   void (*adam)(const struct AdamCall &call, const void *step, int64_t begin, int64_t end);
 };

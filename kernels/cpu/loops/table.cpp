@@ -12,6 +12,7 @@ static Loops makeTable() {
   addAttention(loops);
   addPairedAttention(loops);
   addProducts(loops);
+  addRecurrences(loops);
   addUpdates(loops);
   return loops;
 }

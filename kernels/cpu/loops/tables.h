@@ -11,6 +11,7 @@ void addLosses(Loops &loops);
 void addAttention(Loops &loops);
 void addPairedAttention(Loops &loops); ///< Nothing where there is no product of bf16.
 void addProducts(Loops &loops);
+void addRecurrences(Loops &loops);
 void addUpdates(Loops &loops);
 
 } // namespace maestro::kernels::cpu::MAESTRO_ISA

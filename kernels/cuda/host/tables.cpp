@@ -14,6 +14,7 @@ std::span<const host::KernelEntry> normKernels();
 std::span<const host::KernelEntry> positionKernels();
 std::span<const host::KernelEntry> productKernels();
 std::span<const host::KernelEntry> queueKernels();
+std::span<const host::KernelEntry> recurrenceKernels();
 std::span<const host::KernelEntry> reduceKernels();
 std::span<const host::KernelEntry> scatterKernels();
 std::span<const host::KernelEntry> selectKernels();
@@ -24,9 +25,9 @@ namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
   static const std::span<const KernelEntry> kTables[] = {
-      attentionKernels(), elementwiseKernels(), gatherKernels(),  lossKernels(),  movementKernels(),
-      normKernels(),      positionKernels(),    productKernels(), queueKernels(), reduceKernels(),
-      scatterKernels(),   selectKernels(),      softmaxKernels(), updateKernels()};
+      attentionKernels(), elementwiseKernels(), gatherKernels(),  lossKernels(),    movementKernels(),
+      normKernels(),      positionKernels(),    productKernels(), queueKernels(),   recurrenceKernels(),
+      reduceKernels(),    scatterKernels(),     selectKernels(),  softmaxKernels(), updateKernels()};
   return kTables;
 }
 
