@@ -359,6 +359,23 @@ DimExpr DimExpr::floorDiv(const DimExpr &a, const DimExpr &b) {
 
 DimExpr DimExpr::ceilDiv(const DimExpr &a, const DimExpr &b) { return floorDiv(a + b - 1, b); }
 
+/// `a` with x for each x mod c whose c is a multiple of the divisor: the same modulo that.
+static DimExpr withoutMods(const DimExpr &a, int64_t divisor) {
+  DimExpr sum;
+  for (const Term &term : a.terms()) {
+    const Atom *atom = term.atoms.size() == 1 ? &term.atoms[0] : nullptr;
+    bool vanishes = atom && atom->kind == DimExpr::AtomKind::Mod && atom->rhs->asConstant().value_or(1) % divisor == 0;
+    sum = sum + (vanishes ? DimExpr(term.coefficient) * *atom->lhs : DimExpr::Builder::intern({term}));
+  }
+  return sum;
+}
+
+/// Whether it falls in every symbol: −x mod c is what is missing from x to a multiple of c.
+static bool isNegative(const DimExpr &a) {
+  return !a.isConstant() &&
+         std::ranges::all_of(a.terms(), [](const Term &term) { return term.atoms.empty() || term.coefficient < 0; });
+}
+
 DimExpr DimExpr::mod(const DimExpr &a, const DimExpr &b) {
   if (anyOverflow(a, b))
     return overflow();
@@ -366,7 +383,11 @@ DimExpr DimExpr::mod(const DimExpr &a, const DimExpr &b) {
     return Builder::fromAtom(AtomKind::Mod, a, b);
   if (a.exactQuotient(b))
     return 0;
-  DimExpr remainder = b.terms().size() == 1 ? splitByDivisor(a, b).second : a;
+  std::optional<int64_t> divisor = b.asConstant();
+  DimExpr same = divisor ? withoutMods(a, *divisor) : a;
+  DimExpr remainder = b.terms().size() == 1 ? splitByDivisor(same, b).second : same;
+  if (divisor && isNegative(remainder))
+    return remainder + b * ceilDiv(0 - remainder, b);
   if (isRemainderOf(remainder, b))
     return remainder;
   return Builder::fromAtom(AtomKind::Mod, remainder, b);

@@ -157,7 +157,27 @@ static Interval atomInterval(const Atom &atom, const SymbolInterval &symbolInter
   }
 }
 
-Interval intervalOf(const DimExpr &expr, const SymbolInterval &symbolInterval) {
+/// `expr` with each c·(n floordiv r), c a multiple of r, at one end of what it may be: n − r < r·(n floordiv r) ≤ n.
+/// Nothing where there is none.
+static std::optional<DimExpr> withoutFloorDivs(const DimExpr &expr, bool lowest) {
+  bool any = false;
+  DimExpr sum;
+  for (const Term &term : expr.terms()) {
+    const Atom *atom = term.atoms.size() == 1 && term.atoms[0].kind == AtomKind::FloorDiv ? &term.atoms[0] : nullptr;
+    std::optional<int64_t> divisor = atom ? atom->rhs->asConstant() : std::nullopt;
+    if (!divisor || *divisor < 2 || term.coefficient % *divisor != 0) {
+      sum = sum + DimExpr::Builder::intern({term});
+      continue;
+    }
+    any = true;
+    int64_t factor = term.coefficient / *divisor;
+    bool roundsMost = (factor > 0) == lowest;
+    sum = sum + DimExpr(factor) * (roundsMost ? *atom->lhs - *divisor + 1 : *atom->lhs);
+  }
+  return any && !sum.isOverflow() ? std::optional(sum) : std::nullopt;
+}
+
+static Interval intervalOfTerms(const DimExpr &expr, const SymbolInterval &symbolInterval) {
   Interval sum{0, 0};
   for (const Term &term : expr.terms()) {
     Interval product{term.coefficient, term.coefficient};
@@ -166,6 +186,18 @@ Interval intervalOf(const DimExpr &expr, const SymbolInterval &symbolInterval) {
     sum = {addBounds(sum.lo, product.lo), addBounds(sum.hi, product.hi)};
   }
   return sum;
+}
+
+/// Term by term; and as x and what x was rounded to are close to one another.
+Interval intervalOf(const DimExpr &expr, const SymbolInterval &symbolInterval) {
+  Interval interval = intervalOfTerms(expr, symbolInterval);
+  if (expr.terms().size() < 2)
+    return interval;
+  if (std::optional<DimExpr> least = withoutFloorDivs(expr, true))
+    interval.lo = std::max(interval.lo, intervalOf(*least, symbolInterval).lo);
+  if (std::optional<DimExpr> most = withoutFloorDivs(expr, false))
+    interval.hi = std::min(interval.hi, intervalOf(*most, symbolInterval).hi);
+  return interval;
 }
 
 Interval sizeInterval(const DimExpr &expr) {

@@ -405,6 +405,43 @@ template <typename Join> Status importHyperbolic(NodeContext &n) {
   return n.set(0, scaled(n, both, 0.5));
 }
 
+/// arsinh x = sign x · ln(|x| + √(x² + 1)), so that nothing cancels for negative x.
+Status importAsinh(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  mlir::Value one = n.e.scalar(1, Emitter::dtypeOf(x));
+  MAESTRO_ASSIGN(mlir::Value size, n.e.emit<nn::AbsOp>(x));
+  MAESTRO_ASSIGN(mlir::Value root, n.e.emit<nn::MulOp>(x, x));
+  MAESTRO_ASSIGN(root, n.e.emit<nn::AddOp>(root, one));
+  MAESTRO_ASSIGN(root, n.e.emit<nn::SqrtOp>(root));
+  MAESTRO_ASSIGN(mlir::Value sum, n.e.emit<nn::AddOp>(size, root));
+  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::LogOp>(sum));
+  MAESTRO_ASSIGN(mlir::Value sign, n.e.emit<nn::SignOp>(x));
+  return n.set(0, n.e.emit<nn::MulOp>(sign, y));
+}
+
+/// arcosh x = ln(x + √((x − 1)·(x + 1)))
+Status importAcosh(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  mlir::Value one = n.e.scalar(1, Emitter::dtypeOf(x));
+  MAESTRO_ASSIGN(mlir::Value below, n.e.emit<nn::SubOp>(x, one));
+  MAESTRO_ASSIGN(mlir::Value above, n.e.emit<nn::AddOp>(x, one));
+  MAESTRO_ASSIGN(mlir::Value root, n.e.emit<nn::MulOp>(below, above));
+  MAESTRO_ASSIGN(root, n.e.emit<nn::SqrtOp>(root));
+  MAESTRO_ASSIGN(mlir::Value sum, n.e.emit<nn::AddOp>(x, root));
+  return n.set(0, n.e.emit<nn::LogOp>(sum));
+}
+
+/// artanh x = ½ ln((1 + x) ÷ (1 − x))
+Status importAtanh(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  mlir::Value one = n.e.scalar(1, Emitter::dtypeOf(x));
+  MAESTRO_ASSIGN(mlir::Value above, n.e.emit<nn::AddOp>(one, x));
+  MAESTRO_ASSIGN(mlir::Value below, n.e.emit<nn::SubOp>(one, x));
+  MAESTRO_ASSIGN(mlir::Value ratio, n.e.emit<nn::DivOp>(above, below));
+  MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::LogOp>(ratio));
+  return n.set(0, scaled(n, y, 0.5));
+}
+
 } // namespace
 
 std::span<const OpEntry> elementwiseOps() {
@@ -412,8 +449,14 @@ std::span<const OpEntry> elementwiseOps() {
   using U = FoldedUnary;
   static constexpr OpEntry kOps[] = {
       {"Abs", 6, importFoldedUnary<nn::AbsOp, U::Abs>},
+      {"Acos", 7, importUnary<nn::AcosOp>},
+      {"Acosh", 9, importAcosh},
       {"Add", 7, importBinary<nn::AddOp, B::Add>},
       {"And", 7, importBinary<nn::AndOp, B::And>},
+      {"Asin", 7, importUnary<nn::AsinOp>},
+      {"Asinh", 9, importAsinh},
+      {"Atan", 7, importUnary<nn::AtanOp>},
+      {"Atanh", 9, importAtanh},
       {"Cast", 6, importCast},
       {"CastLike", 15, importCastLike},
       {"Ceil", 6, importFoldedUnary<nn::CeilOp, U::Ceil>},

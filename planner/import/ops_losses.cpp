@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace maestro::planner {
 
 Status importSoftmaxCrossEntropyLoss(NodeContext &n);
@@ -15,11 +17,14 @@ namespace {
 
 struct Loss {
   mlir::Value scores; ///< […, classes]: the class axis (1 in ONNX) moved last.
-  mlir::Value labels; ///< […]
+  mlir::Value labels; ///< […]; or probabilities of the classes, […, classes].
   mlir::Value weight; ///< [classes], or null.
   int64_t ignoreIndex = -100;
   std::string reduction;
   double smoothing = 0; ///< Of the label's probability, spread over all classes.
+
+  /// PyTorch's labels may be probabilities; its exporter writes them where ONNX wants classes.
+  bool isSoft() const { return isFloat(Emitter::dtypeOf(labels)); }
 };
 
 Result<mlir::Value> classesLast(NodeContext &n, mlir::Value x) {
@@ -62,11 +67,15 @@ Result<Loss> readLoss(NodeContext &n) {
   if (n.has(2)) {
     MAESTRO_ASSIGN(loss.weight, n.tensor(2));
   }
-  if (Emitter::rankOf(loss.scores) < 2 || Emitter::rankOf(loss.labels) != Emitter::rankOf(loss.scores) - 1)
+  int64_t rank = Emitter::rankOf(loss.scores) - (loss.isSoft() ? 0 : 1);
+  if (Emitter::rankOf(loss.scores) < 2 || Emitter::rankOf(loss.labels) != rank)
     return Status::invalidInput(fmt::format("scores {} with labels {}", nn::shapeText(Emitter::shapeOf(loss.scores)),
                                             nn::shapeText(Emitter::shapeOf(loss.labels))));
   MAESTRO_ASSIGN(loss.scores, classesLast(n, loss.scores));
-  auto positions = Emitter::shapeOf(loss.scores).drop_back(1);
+  if (loss.isSoft()) {
+    MAESTRO_ASSIGN(loss.labels, classesLast(n, loss.labels));
+  }
+  auto positions = Emitter::shapeOf(loss.scores).take_front(static_cast<size_t>(rank));
   for (size_t i = 0; i < positions.size(); ++i)
     MAESTRO_TRY(n.e.requireEqual(Emitter::shapeOf(loss.labels)[i], positions[i], "labels and scores"));
   loss.ignoreIndex = n.intAttribute("ignore_index", -100);
@@ -134,6 +143,33 @@ Status gatherLoss(NodeContext &n, const Loss &loss, mlir::Value logProbabilities
   return setReduced(n, loss, values, weights);
 }
 
+/// −Σ p·log q·weight over the classes, p smoothed; a mean is over positions, whatever they weigh.
+Status softLoss(NodeContext &n, const Loss &loss, mlir::Value logProbabilities) {
+  DType dtype = Emitter::dtypeOf(logProbabilities);
+  int64_t axis = Emitter::rankOf(logProbabilities) - 1;
+  mlir::Value target = n.e.cast(loss.labels, dtype);
+  if (loss.smoothing != 0) {
+    auto classes = Emitter::shapeOf(logProbabilities)[axis].asConstant();
+    if (!classes)
+      return Status::invalidInput("label smoothing needs a fixed number of classes");
+    MAESTRO_ASSIGN(target, n.e.emit<nn::MulOp>(target, n.e.scalar(1 - loss.smoothing, dtype)));
+    mlir::Value share = n.e.scalar(loss.smoothing / static_cast<double>(*classes), dtype);
+    MAESTRO_ASSIGN(target, n.e.emit<nn::AddOp>(target, share));
+  }
+  MAESTRO_ASSIGN(mlir::Value values, n.e.emit<nn::MulOp>(target, logProbabilities));
+  if (loss.weight) {
+    MAESTRO_ASSIGN(values, n.e.binary<nn::MulOp>(values, n.e.cast(loss.weight, dtype)));
+  }
+  MAESTRO_ASSIGN(values, n.e.emit<nn::ReduceSumOp>(values, llvm::ArrayRef<int64_t>(axis), false));
+  MAESTRO_ASSIGN(values, n.e.emit<nn::NegOp>(values));
+  if (loss.reduction != "mean")
+    return setReduced(n, loss, values, {});
+  Ints all(static_cast<size_t>(axis));
+  std::iota(all.begin(), all.end(), 0);
+  MAESTRO_ASSIGN(mlir::Value mean, n.e.emit<nn::ReduceMeanOp>(values, llvm::ArrayRef<int64_t>(all), false));
+  return n.set(0, n.e.cast(mean, Emitter::dtypeOf(loss.scores)));
+}
+
 } // namespace
 
 Status importSoftmaxCrossEntropyLoss(NodeContext &n) {
@@ -142,10 +178,10 @@ Status importSoftmaxCrossEntropyLoss(NodeContext &n) {
     MAESTRO_ASSIGN(mlir::Value scores, n.tensor(0));
     MAESTRO_TRY(n.set(1, n.e.emit<nn::LogSoftmaxOp>(scores, 1)));
   }
-  if (loss.weight || loss.smoothing != 0) {
+  if (loss.weight || loss.smoothing != 0 || loss.isSoft()) {
     int64_t axis = Emitter::rankOf(loss.scores) - 1;
     MAESTRO_ASSIGN(mlir::Value logProbabilities, n.e.emit<nn::LogSoftmaxOp>(loss.scores, axis));
-    return gatherLoss(n, loss, logProbabilities);
+    return loss.isSoft() ? softLoss(n, loss, logProbabilities) : gatherLoss(n, loss, logProbabilities);
   }
   MAESTRO_ASSIGN(mlir::Value values, n.e.emit<nn::CrossEntropyOp>(loss.scores, loss.labels, loss.ignoreIndex));
   if (loss.reduction != "mean")
@@ -156,6 +192,8 @@ Status importSoftmaxCrossEntropyLoss(NodeContext &n) {
 
 Status importNegativeLogLikelihoodLoss(NodeContext &n) {
   MAESTRO_ASSIGN(Loss loss, readLoss(n));
+  if (loss.isSoft())
+    return Status::invalidInput("labels must be integers");
   return gatherLoss(n, loss, loss.scores);
 }
 

@@ -244,6 +244,52 @@ Status importConvTranspose(NodeContext &n) {
   return n.set(0, n.e.binary<nn::AddOp>(y, n.e.reshape(bias, channel)));
 }
 
+/// The taps of a window as channels of a filter each: [taps, 1, window…], 1 where the channel is the tap.
+Result<mlir::Value> tapFilter(NodeContext &n, const Ints &window, DType dtype) {
+  constexpr int64_t kMostTaps = 4096;
+  int64_t taps = 1;
+  for (int64_t size : window)
+    taps = taps <= kMostTaps ? taps * size : taps;
+  if (taps > kMostTaps)
+    return Status::invalidInput(fmt::format("a block of more than {} elements", kMostTaps));
+  FoldedTensor filter{dtype, {taps, 1}, {}};
+  filter.shape.insert(filter.shape.end(), window.begin(), window.end());
+  for (int64_t i = 0; i < taps * taps; ++i)
+    filter.elements.emplace_back(i / taps == i % taps ? 1.0 : 0.0);
+  return n.e.materialize(filter);
+}
+
+/// x[N, C·taps, L]: sums of overlapping blocks, each plane by itself: what im2col takes apart, put together again.
+Status importCol2Im(NodeContext &n) {
+  MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
+  MAESTRO_ASSIGN(Shape image, n.dimList(1, "image_shape"));
+  MAESTRO_ASSIGN(Ints block, n.intList(2, "block_shape"));
+  if (Emitter::rankOf(x) != 3)
+    return Status::invalidInput("input must have rank 3");
+  MAESTRO_ASSIGN(Window w, readWindow(n, block, image));
+  MAESTRO_ASSIGN(mlir::Value filter, tapFilter(n, block, Emitter::dtypeOf(x)));
+  DimExpr taps = Emitter::shapeOf(filter)[0];
+  auto planes = (Emitter::shapeOf(x)[0] * Emitter::shapeOf(x)[1]).exactQuotient(taps);
+  auto channels = Emitter::shapeOf(x)[1].exactQuotient(taps);
+  if (!planes || !channels)
+    return Status::invalidInput(
+        fmt::format("{} channels are no multiple of a block's {} elements", Emitter::shapeOf(x)[1].str(), taps.str()));
+  Shape columns{*planes, taps}, sums{*planes, DimExpr(1)}, result{Emitter::shapeOf(x)[0], *channels};
+  DimExpr blocks(1);
+  for (size_t i = 0; i < image.size(); ++i) {
+    DimExpr room = image[i] + DimExpr(w.pads[i] + w.pads[image.size() + i] - (block[i] - 1) * w.dilations[i] - 1);
+    columns.push_back(DimExpr::floorDiv(room, DimExpr(w.strides[i])) + 1);
+    blocks = blocks * columns.back();
+  }
+  sums.append(image.begin(), image.end());
+  result.append(image.begin(), image.end());
+  MAESTRO_TRY(n.e.requireEqual(Emitter::shapeOf(x)[2], blocks, "blocks, and those of the image"));
+  mlir::Value y = n.e.typed<nn::ConvGradInputOp>(n.e.like(x, sums), n.e.reshape(x, columns), filter,
+                                                 llvm::ArrayRef<int64_t>(w.strides), llvm::ArrayRef<int64_t>(w.pads),
+                                                 llvm::ArrayRef<int64_t>(w.dilations), 1);
+  return n.set(0, n.e.reshape(y, result));
+}
+
 template <typename OpTy> Status importPool(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   if (n.wants(1))
@@ -278,6 +324,7 @@ template <typename OpTy> Status importGlobalPool(NodeContext &n) {
 std::span<const OpEntry> productOps() {
   static constexpr OpEntry kOps[] = {
       {"AveragePool", 7, importPool<nn::AvgPoolOp>},
+      {"Col2Im", 18, importCol2Im},
       {"Conv", 1, importConv},
       {"ConvTranspose", 1, importConvTranspose},
       {"Gemm", 7, importGemm},

@@ -27,6 +27,7 @@ struct Sampling {
   std::string mode, coordinates, nearest;
   double cubicA = -0.75;
   bool excludeOutside = false;
+  bool antialias = false; ///< The kernel is as wide as the input elements that make an output element.
 };
 
 /// Where output element `index` lies among the input's elements.
@@ -58,34 +59,37 @@ int64_t nearestTo(const Sampling &sampling, double at) {
   return saturatedInt64(prefersCeil ? std::floor(at + 0.5) : std::ceil(at - 0.5));
 }
 
-/// Weights of the elements from floor(at) − 1 on, for linear and cubic.
-std::vector<double> weightsAt(const Sampling &sampling, double fraction) {
+/// How far elements of the input reach, in distances between two of them.
+double reachOf(const Sampling &sampling) { return sampling.mode == "linear" ? 1 : 2; }
+
+/// The weight of an element at a distance, for linear and cubic.
+double weightAt(const Sampling &sampling, double distance) {
+  double x = std::abs(distance), a = sampling.cubicA;
+  if (x >= reachOf(sampling))
+    return 0;
   if (sampling.mode == "linear")
-    return {0, 1 - fraction, fraction, 0};
-  auto near = [&](double x) { return ((sampling.cubicA + 2) * x - (sampling.cubicA + 3)) * x * x + 1; };
-  auto far = [&](double x) {
-    return ((sampling.cubicA * x - 5 * sampling.cubicA) * x + 8 * sampling.cubicA) * x - 4 * sampling.cubicA;
-  };
-  return {far(fraction + 1), near(fraction), near(1 - fraction), far(2 - fraction)};
+    return 1 - x;
+  return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
 }
 
 /// [to, from]: each output element as a sum of input elements.
 FoldedTensor interpolation(const Sampling &sampling, const ResizedAxis &a, DType dtype) {
   FoldedTensor matrix{dtype, {a.to, a.from}, {}};
+  double width = sampling.antialias ? std::clamp<double>(1 / a.scale, 1, kLargestSize) : 1;
+  double reach = reachOf(sampling) * width;
+  bool normalises = sampling.excludeOutside || sampling.antialias;
   for (int64_t i = 0; i < a.to; ++i) {
     std::vector<double> row(static_cast<size_t>(a.from), 0.0);
     double at = sourceOf(sampling, a, i), total = 0;
-    auto first = saturatedInt64(std::floor(at)) - 1;
-    std::vector<double> weights = weightsAt(sampling, at - std::floor(at));
-    for (size_t k = 0; k < weights.size(); ++k) {
-      int64_t place = first + static_cast<int64_t>(k);
+    for (auto place = saturatedInt64(std::ceil(at - reach)); static_cast<double>(place) <= at + reach; ++place) {
       if (sampling.excludeOutside && (place < 0 || place >= a.from))
         continue;
-      row[static_cast<size_t>(std::clamp<int64_t>(place, 0, a.from - 1))] += weights[k];
-      total += weights[k];
+      double weight = weightAt(sampling, (static_cast<double>(place) - at) / width);
+      row[static_cast<size_t>(std::clamp<int64_t>(place, 0, a.from - 1))] += weight;
+      total += weight;
     }
     for (double weight : row)
-      matrix.elements.push_back(sampling.excludeOutside && total != 0 ? weight / total : weight);
+      matrix.elements.push_back(normalises && total != 0 ? weight / total : weight);
   }
   return matrix;
 }
@@ -176,11 +180,12 @@ Result<std::vector<ResizedAxis>> byScales(NodeContext &n, const Shape &shape, co
 Status importResize(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   Shape shape(Emitter::shapeOf(x));
-  Sampling sampling{n.textAttribute("mode", "nearest"), n.textAttribute("coordinate_transformation_mode", "half_pixel"),
-                    n.textAttribute("nearest_mode", "round_prefer_floor"), n.floatAttribute("cubic_coeff_a", -0.75),
-                    n.intAttribute("exclude_outside", 0) != 0};
-  if (n.intAttribute("antialias", 0) != 0)
-    return Status::invalidInput("antialias is not supported; resize before training, or without it");
+  Sampling sampling{n.textAttribute("mode", "nearest"),
+                    n.textAttribute("coordinate_transformation_mode", "half_pixel"),
+                    n.textAttribute("nearest_mode", "round_prefer_floor"),
+                    n.floatAttribute("cubic_coeff_a", -0.75),
+                    n.intAttribute("exclude_outside", 0) != 0,
+                    n.intAttribute("antialias", 0) != 0};
   if (sampling.coordinates == "tf_crop_and_resize")
     return Status::invalidInput("coordinate_transformation_mode 'tf_crop_and_resize' is not supported");
   bool isNearest = sampling.mode == "nearest";

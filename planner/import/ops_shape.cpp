@@ -3,6 +3,7 @@
 #include "planner/import/half_precision.h"
 #include "planner/import/import_state.h"
 #include "planner/import/known_shapes.h"
+#include "planner/import/metadata.h"
 #include "planner/import/op_table.h"
 
 #include <fmt/format.h>
@@ -164,7 +165,11 @@ Status importSqueeze(NodeContext &n) {
       if (from[i].isConstant(1))
         axes.push_back(static_cast<int64_t>(i));
   }
+  // PyTorch's squeeze(dim) leaves other sizes alone, and its exporter writes what only squeezes 1.
+  bool isPyTorch = fxTarget(fxNode(n.node)).starts_with("aten.squeeze.dim");
   for (int64_t axis : llvm::reverse(axes)) {
+    if (isPyTorch && from[axis].asConstant().value_or(1) != 1)
+      continue;
     MAESTRO_TRY(n.e.requireEqual(from[axis], DimExpr(1), fmt::format("cannot squeeze dim {}", axis)));
     from.erase(from.begin() + axis);
   }

@@ -61,8 +61,9 @@ std::optional<FoldedElement> moduloDims(FoldedBinary op, const DimExpr &a, const
       remainder += *y;
     return FoldedElement(DimExpr(remainder));
   }
+  // With the divisor's sign, or of what is never negative: the remainder of floor division.
   auto low = a.lowerBound(), lowDivisor = b.lowerBound();
-  if (low && *low >= 0 && lowDivisor && *lowDivisor > 0)
+  if (lowDivisor && *lowDivisor > 0 && (op == FoldedBinary::Mod || (low && *low >= 0)))
     return FoldedElement(DimExpr::mod(a, b));
   return std::nullopt;
 }
@@ -233,7 +234,8 @@ std::optional<FoldedElement> combine(FoldedBinary op, DType dtype, const FoldedE
     return result;
   }
   auto p = integerOf(a), q = integerOf(b);
-  if (!p || !q || !exactInFloat(op))
+  bool isSign = op == FoldedBinary::Div && q && (q->isConstant(1) || q->isConstant(-1));
+  if (!p || !q || !(exactInFloat(op) || isSign))
     return std::nullopt;
   return combineDims(op, *p, *q);
 }

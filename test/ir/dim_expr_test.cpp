@@ -26,6 +26,22 @@ auto valuesFrom(const std::map<std::string, int64_t, std::less<>> &values) {
 }
 
 //===----------------------------------------------------------------------===//
+// Rounding up
+//===----------------------------------------------------------------------===//
+
+TEST(DimExpr, WhatIsMissingToAMultipleMakesOne) {
+  DimExpr padded = parse("n + (-n) % 8"), again = parse("n + (8 - n % 8) % 8");
+  EXPECT_EQ(padded, parse("8*((n + 7)//8)"));
+  EXPECT_EQ(again, padded);
+  EXPECT_EQ(parse("(-(n % 256)) % 256"), parse("(-n) % 256"));
+  EXPECT_EQ(DimExpr::floorDiv(padded, 8), DimExpr::ceilDiv(parse("n"), 8));
+  EXPECT_EQ(DimExpr::mod(padded, 4), DimExpr(0));
+  EXPECT_EQ(DimExpr::min(padded, parse("n")), parse("n"));
+  EXPECT_EQ((padded - parse("n")).lowerBound(), 0);
+  EXPECT_EQ((parse("n") - 8 * DimExpr::floorDiv(parse("n"), 8)).lowerBound(), 0);
+}
+
+//===----------------------------------------------------------------------===//
 // Canonical form and text
 //===----------------------------------------------------------------------===//
 
