@@ -75,6 +75,7 @@ bool countsRows(const DimExpr &dim, Operation *op) {
 /// Sequence-major models flatten [seq, batch, …] to [seq*batch, k] around a product with a weight, which interleaves
 /// the rows of different samples. The product is the same before flattening:
 ///   matmul(reshape(x -> [seq*batch, k]), w) = reshape(matmul(reshape(x -> [seq, batch, k]), w) -> [seq*batch, n])
+/// x may hold more beside the batch, such as the heads of an attention: [seq, batch*heads, depth].
 struct KeepRowsApart : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
@@ -83,14 +84,15 @@ struct KeepRowsApart : OpRewritePattern<nn::MatmulOp> {
         raise::rankOf(flatten.getX()) < 3)
       return failure();
     llvm::ArrayRef<DimExpr> from = raise::shapeOf(flatten.getX()), to = raise::shapeOf(flatten);
-    if (!(from[0] * from[1] == to[0]) || countsRows(from[0], op) || !countsRows(from[1], op))
+    std::optional<DimExpr> rows = to[0].exactQuotient(from[0]);
+    if (!rows || countsRows(from[0], op) || !countsRows(*rows, op))
       return failure();
     MLIRContext *context = op.getContext();
     auto apart = [&](Value like, const DimExpr &last) {
-      return nn::TensorType::get(context, {from[0], from[1], last}, raise::elementOf(like));
+      return nn::TensorType::get(context, {from[0], *rows, last}, raise::elementOf(like));
     };
-    Value rows = nn::ReshapeOp::create(rewriter, op.getLoc(), apart(op.getA(), to[1]), flatten.getX());
-    Value product = nn::MatmulOp::create(rewriter, op.getLoc(), apart(op, raise::shapeOf(op)[1]), rows, op.getB(),
+    Value apartRows = nn::ReshapeOp::create(rewriter, op.getLoc(), apart(op.getA(), to[1]), flatten.getX());
+    Value product = nn::MatmulOp::create(rewriter, op.getLoc(), apart(op, raise::shapeOf(op)[1]), apartRows, op.getB(),
                                          op.getBias(), false, op.getTransposeB(), op.getF32Result());
     rewriter.replaceOpWithNewOp<nn::ReshapeOp>(op, op.getType(), product);
     return success();
