@@ -1,5 +1,6 @@
 #include "planner/import/graph_parameters.h"
 
+#include "planner/import/custom_functions.h"
 #include "planner/import/half_precision.h"
 #include "planner/import/wrapped_blocks.h"
 
@@ -215,8 +216,10 @@ Status GraphParameters::undoOptimizer() {
     state.notes.push_back(
         "the exporter's optimizer took out calls: were one of them a detach() whose result another of "
         "them read, gradients would pass; export with optimize=False to be sure");
-  if (!state.options.frozen)
+  if (!state.options.frozen) {
     MAESTRO_TRY(checkWrappedBlocks(*graphNodes, state.file.graph(), signature));
+    MAESTRO_TRY(checkCustomFunctions(*graphNodes));
+  }
   if (recovery.isNeeded()) {
     MAESTRO_TRY(recovery.run(*graphNodes));
     graphNodes = &recovery.nodes();

@@ -98,6 +98,11 @@ std::string moduleScope(const onnx::NodeProto &node) {
                                                                                           : scopes[scopes.size() - 2];
 }
 
+int64_t moduleDepth(const onnx::NodeProto &node) {
+  auto scopes = parseNameList(metadataValue(node.metadata_props(), kScopesKey));
+  return std::max<int64_t>(static_cast<int64_t>(scopes.size()) - 1, 0);
+}
+
 std::string_view fxNode(const onnx::NodeProto &node) { return metadataValue(node.metadata_props(), kFxNodeKey); }
 
 std::string_view stackTrace(const onnx::NodeProto &node) {

@@ -53,6 +53,8 @@ std::vector<std::string> foldedFrom(const onnx::ValueInfoProto &info);
 
 /// The module path of a node: "model.layers.0.self_attn", or "".
 std::string moduleScope(const onnx::NodeProto &node);
+/// How many modules the node is in, the model itself included.
+int64_t moduleDepth(const onnx::NodeProto &node);
 /// The call that the node came from: "%linear : [...] = call_function[target=torch.ops.aten.linear.default](args = (…".
 std::string_view fxNode(const onnx::NodeProto &node);
 /// The lines of code that led to the node, from the outermost function to the innermost one, two lines a function.

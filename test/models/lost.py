@@ -80,6 +80,27 @@ class NoGrad(nn.Module):
         return self.head(hidden * gate)
 
 
+class PassesThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.round(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class CustomFunction(nn.Module):
+    """A straight-through estimator as a function of its own, whose backward no file has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(12, 16), nn.Linear(16, 10)
+
+    def forward(self, features):
+        return self.head(torch.tanh(PassesThrough.apply(4 * self.first(features)) / 4))
+
+
 class NoGradAside(NoGrad):
     """A block that no gradient reaches, as Hugging Face's rotary positions are computed in."""
 
@@ -272,6 +293,7 @@ REFUSED = {
     "one_pixel": ("left.weight", "optimize=False"),
     "detached_copy": ("detach()", "optimize=False"),
     "no_grad": ("no_grad()", "maestro.export"),
+    "custom_function": ("PassesThrough.apply()", "plain PyTorch"),
     "parallel_norms": ("mlp_norm", "optimize=False"),
     "detached_head": ("embed.weight", "optimize=False"),
     "gated": ("'gate'", "optimize=False"),
@@ -280,7 +302,7 @@ REFUSED = {
     "patches": ("conv.weight", "optimize=False"),
     "two_dropouts": ("random", "optimize=False"),
 }
-PLAIN_TOO = {"no_grad"}  # Of REFUSED, as exports with optimize=False, too.
+PLAIN_TOO = {"no_grad", "custom_function"}  # Of REFUSED, as exports with optimize=False, too.
 LAYOUTS = {"detached_head": ("--set", "cluster.devices_per_node=2", "--pin", "*.stages=2")}
 HALF = {"scaled", "factored"}
 SAID = {"factored": ("2 numbers", "rounded"), "detached_split": ("detach()", "optimize=False")}  # Of a default export.
@@ -295,6 +317,7 @@ def cases() -> dict:
 
     every = [case("twice_added", TwiceAdded), case("one_pixel", OnePixel), case("detached", Detached), case("detached_copy", DetachedCopy),
              case("detached_split", DetachedSplit), case("no_grad", NoGrad), case("no_grad_aside", NoGradAside),
+             case("custom_function", CustomFunction),
              case("parallel_norms", ParallelNorms), case("gated", Gated),
              case("cross_attention", CrossAttention), case("guarded", Guarded), case("patches", Patches), case("two_dropouts", TwoDropouts, train_mode=True),
              case("smoothed", lambda: Smoothed(False), text, ("input_ids", "labels"), ("loss",), own_loss),
