@@ -30,6 +30,7 @@ struct AtomicSection {
   std::set<Variant> variants;                 ///< To choose from; Variant{} alone: no choice.
   double presence = 1;                        ///< Of all samples, those that take part.
   std::vector<uint32_t> unpadded = {}; ///< The samples of a micro-batch have the same value in each of these dims.
+  bool addsUp = true;                  ///< Its gradients are known to be sums over samples: it may have replicas.
   bool has(const RecomputeChoice &choice, bool splits = false) const {
     return variants.count({choice.most, splits}) &&
            (choice.lighter == 0 ||

@@ -73,6 +73,19 @@ const cost_models::AtomTensor *betweenNeighbours(const AtomicModel &model, uint3
   return nullptr;
 }
 
+/// Whether every gradient is a sum over samples, as the rules of the operators say.
+bool addsUp(mlir::ModuleOp programs, const std::string &section) {
+  bool all = true;
+  for (auto op : programs.getOps<section::SectionOp>())
+    if (op.getSectionName() == section)
+      op.getBody().walk([&](mlir::func::FuncOp function) {
+        for (unsigned i = 0; i < function.getNumResults(); ++i)
+          if (auto state = function.getResultAttrOfType<mlir::StringAttr>(i, attributes::kOverData))
+            all = all && state.getValue() == "partial";
+      });
+  return all;
+}
+
 /// Unless the user says no.
 bool maySplit(const PartitionOptions &partition, const std::string &section) {
   for (const std::string &name : {section, std::string("*")})
@@ -99,6 +112,7 @@ public:
     model.tied = tiedParameters(graph, *trial.programs, trial.summary);
     for (size_t s : all) {
       cost_models::AtomicSection &section = model.sections[s];
+      section.addsUp = addsUp(*trial.programs, section.name);
       for (Recompute recompute : section.trains ? std::span(kRecomputes) : std::span(kRecomputes).first(1)) {
         section.variants.insert({recompute});
         if (section.trains && maySplit(partition, section.name))

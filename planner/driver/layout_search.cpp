@@ -100,6 +100,8 @@ void LayoutSearch::addPins() {
     const SectionLayout &layout = base.layouts.at(section.name);
     if (auto degree = pins.of(section.name, &SectionPins::dataParallel))
       own.dataParallel = static_cast<uint32_t>(*degree);
+    else if (!section.addsUp)
+      own.dataParallel = 1;
     if (auto stages = pins.of(section.name, &SectionPins::stages))
       own.stages = static_cast<uint32_t>(*stages);
     if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.trains)
