@@ -134,9 +134,9 @@ Status Batcher::checkShape(const Sample &sample, size_t f) const {
   Dims dims = dimsOf(sample, f);
   for (int d = 0; d < rank; ++d)
     if (const DimSpec &dim = spec.dims[static_cast<size_t>(d)]; dim.isFixed() && dims[d] != dim.size)
-      return Status::invalidInput(fmt::format("{}: field '{}' has shape {}, expected {} (dim {} must be {})",
-                                              sample.describe(), spec.name, toString(have),
-                                              describeDims(spec, symbolSpecs), d, dim.size));
+      return Status::invalidInput(
+          fmt::format("{}: field '{}' has shape {}, expected {} (dim {} must be {}, as the graph was exported)",
+                      sample.describe(), spec.name, toString(have), describeDims(spec, symbolSpecs), d, dim.size));
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Gradients of recurrences. One operator goes back through the positions; the weight's gradient is then one product over
-// all rows and positions.
+// Gradients of recurrences. One operator goes back through the positions; the weight's gradient is then one product
+// over all rows and positions.
 #include "base/recurrent_cell.h"
 #include "ir/nn/gradients.h"
 

@@ -114,8 +114,8 @@ struct Backward {
       loops.recurrence.backward(at, call.input<float>(3) + place * n.states, call.input<float>(4) + place * n.gates,
                                 dstate, dx, dproducts + row * n.inputs);
     }
-    ProductCall product{n.inputs, dproducts, n.inputs, 1, call.input<float>(1), n.hidden, 1, dstates, n.states, true,
-                        nullptr};
+    ProductCall product{n.inputs, dproducts, n.inputs, 1,      call.input<float>(1), n.hidden, 1,
+                        dstates,  n.states,  true,     nullptr};
     loops.product(product, {begin, end, 0, n.hidden}, panel);
   }
 };

@@ -140,7 +140,8 @@ template <typename T> __device__ void recurrenceGrad(const RecurrenceParams &p) 
         dc *= f;
       } else if (p.cell == RecurrentCell::Gru) {
         float z = gates.get(0, k), r = gates.get(1, k), n = gates.get(2, k), q = gates.get(3, k);
-        float dn = dh * (1 - z) * (1 - n * n), dz = dh * (before.get(0, k) - n) * z * (1 - z), dr = dn * q * r * (1 - r);
+        float dn = dh * (1 - z) * (1 - n * n), dz = dh * (before.get(0, k) - n) * z * (1 - z),
+              dr = dn * q * r * (1 - r);
         put(0, dz, dz);
         put(1, dr, dr);
         put(2, dn, dn * r);

@@ -43,6 +43,24 @@ NamedDims collectDims(mlir::func::FuncOp graph, const DimConstraints &constraint
   return dims;
 }
 
+/// What to think of a dim that no input has: an exporter that was given its name may have written a number. "" where no
+/// input has one.
+std::string numbersInstead(mlir::func::FuncOp graph) {
+  std::vector<std::string> inputs;
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
+    auto field = graph.getArgAttrOfType<mlir::StringAttr>(i, attributes::kField);
+    auto shape = mlir::cast<nn::TensorType>(graph.getArgumentTypes()[i]).getShape();
+    if (field && llvm::any_of(shape, [](const DimExpr &dim) { return dim.isConstant(); }))
+      inputs.push_back(fmt::format("{} {}", field.str(), nn::shapeText(shape)));
+  }
+  if (inputs.empty())
+    return "";
+  return fmt::format(
+      "; as exported: {}. torch.onnx.export writes a number for a dim that the module fixes (a loop over "
+      "it, an index by it, int()), whatever dynamic_shapes names",
+      fmt::join(inputs, ", "));
+}
+
 /// The dims that the models or `dims` name.
 std::set<std::string> knownDims(const Workload &workload, const std::vector<mlir::func::FuncOp> &components) {
   std::set<std::string> known;
@@ -119,8 +137,9 @@ Status Linker::describeDims() {
   for (const auto &[name, spec] : workload.dims) {
     bool replaced = constraints.substitutions().count(name) != 0;
     if (!replaced && std::find(names.begin(), names.end(), name) == names.end())
-      return Status::invalidInput(fmt::format("{}: dims.{}: no input has a dim of that name{}; the inputs' dims: {}",
-                                              spec.place, name, didYouMean(name, names), fmt::join(names, ", ")));
+      return Status::invalidInput(fmt::format("{}: dims.{}: no input has a dim of that name{}; the inputs' dims: {}{}",
+                                              spec.place, name, didYouMean(name, names), fmt::join(names, ", "),
+                                              numbersInstead(graph)));
   }
   for (const auto &[name, sizes] : workload.synthetic)
     if (!constraints.substitutions().count(name) && std::find(names.begin(), names.end(), name) == names.end())

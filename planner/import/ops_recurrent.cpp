@@ -44,7 +44,8 @@ Status checkActivations(NodeContext &n, RecurrentCell cell) {
   for (int i = 0; given && i < given->strings_size(); ++i)
     if (given->strings(i) != expected[static_cast<size_t>(i) % expected.size()])
       return Status::invalidInput(fmt::format("activation '{}' at place {}, where only {} is supported",
-                                              given->strings(i), i, expected[static_cast<size_t>(i) % expected.size()]));
+                                              given->strings(i), i,
+                                              expected[static_cast<size_t>(i) % expected.size()]));
   return {};
 }
 
@@ -177,12 +178,10 @@ private:
       return Biases{};
     mlir::Value both = ofDirection(bias, 0, direction);
     DimExpr width = blocks.inputs * hidden, shared = cell == RecurrentCell::Gru ? 2 * hidden : width;
-    MAESTRO_ASSIGN(mlir::Value sum,
-                   n.e.emit<nn::AddOp>(part(both, DimExpr(0), shared), part(both, width, shared)));
+    MAESTRO_ASSIGN(mlir::Value sum, n.e.emit<nn::AddOp>(part(both, DimExpr(0), shared), part(both, width, shared)));
     if (cell != RecurrentCell::Gru)
       return Biases{sum, {}};
-    MAESTRO_ASSIGN(mlir::Value input,
-                   n.e.emit<nn::ConcatOp>(mlir::ValueRange{sum, part(both, shared, hidden)}, 0));
+    MAESTRO_ASSIGN(mlir::Value input, n.e.emit<nn::ConcatOp>(mlir::ValueRange{sum, part(both, shared, hidden)}, 0));
     return Biases{input, part(both, width + shared, hidden)};
   }
 

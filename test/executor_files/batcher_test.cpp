@@ -210,7 +210,7 @@ TEST(BatcherTest, namesWhatDoesNotFit) {
               HasSubstr("has shape [], expected [batch, seq] or [seq]"));
   EXPECT_THAT(refusal(s.array<int64_t>(DType::I64, {1, 1, 1}, {1}), good, {}), HasSubstr("has shape [1, 1, 1]"));
   EXPECT_THAT(refusal(good, good, s.array<float>(DType::F32, {3}, {1, 2, 3})),
-              HasSubstr("expected [images, 2] (dim 1 must be 2)"));
+              HasSubstr("expected [images, 2] (dim 1 must be 2, as the graph was exported)"));
 }
 
 /// Neither padding nor cutting would mean anything: which label belongs to which token?

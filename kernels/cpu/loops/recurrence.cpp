@@ -79,8 +79,7 @@ void gruBack(const RecurrenceRow &row, const float *, const float *gates, float 
   });
 }
 
-template <bool kTanh>
-void simple(const RecurrenceRow &row, const float *product, float *states, float *gates) {
+template <bool kTanh> void simple(const RecurrenceRow &row, const float *product, float *states, float *gates) {
   forLanes(row.hidden, [&](Lanes l) MAESTRO_LAMBDA {
     Floats sum = l.of(product, 0);
     Floats h = kTanh ? hyperbolicTangent(sum) : sum < 0.0f ? Floats{} : sum;

@@ -65,6 +65,57 @@ class Attention(nn.Module):
         return self.head(hidden)
 
 
+class Weighted(nn.Module):
+    """Attention as nn.MultiheadAttention is without options: positions first, weights returned."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.attention = nn.MultiheadAttention(WIDTH, 4)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, input_ids):
+        hidden = self.embed(input_ids).transpose(0, 1)
+        mixed, weights = self.attention(hidden, hidden, hidden)
+        return self.head((hidden + mixed).transpose(0, 1)) + weights.amax(-1, keepdim=True)
+
+
+class Pooled(nn.Module):
+    """A weight that is computed from a parameter in a way that no rule follows over replicas."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.head = nn.Parameter(0.3 * torch.randn(8, 1, 24)), nn.Linear(20, 10)
+
+    def forward(self, features):
+        weight = functional.avg_pool1d(self.weight, 2).squeeze(1)
+        return self.head(torch.cat([torch.tanh(features @ weight.T), features], -1))
+
+
+class Warped(nn.Module):
+    """Arc and hyperbolic functions, a remainder, a product of features."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(12, 8), nn.Linear(57, 10)
+        self.period = nn.Parameter(torch.tensor(1.3))
+
+    def forward(self, features):
+        x = self.first(features)
+        inside = 0.9 * torch.tanh(x)
+        parts = [
+            torch.asin(inside),
+            torch.acos(inside),
+            torch.atan(x),
+            torch.asinh(x),
+            torch.acosh(1.5 + x * x),
+            torch.atanh(inside),
+            torch.remainder(x, self.period),
+            (1 + 0.2 * inside).prod(-1, keepdim=True),
+        ]
+        return self.head(torch.cat(parts, -1))
+
+
 class Bag(nn.Module):
     def __init__(self):
         super().__init__()
@@ -272,6 +323,9 @@ def networks():
     yield from of_the_zoo()
     yield Network("plain_attention", "plain", Attention, MASKED_TEXT, first_of)
     yield Network("plain_attention_unmasked", "plain", Attention, TEXT, first_of, quick=True)
+    yield Network("plain_attention_weighted", "plain", Weighted, TEXT, first_of)
+    yield Network("plain_pooled_weight", "plain", Pooled, TABULAR, first_of)
+    yield Network("plain_warped", "plain", Warped, TABULAR, first_of)
     for pool in ("mean", "last", "max", "masked"):
         mask = {"attention_mask": MASK} if pool == "masked" else {}
         yield Network(

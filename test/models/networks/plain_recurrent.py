@@ -42,6 +42,27 @@ class LastState(nn.Module):
         return self.head(final[-1])
 
 
+class Begun(nn.Module):
+    """Recurrences that begin with states of their own, one of them both ways: both outputs and all final states are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.gru = nn.GRU(WIDTH, WIDTH, batch_first=True)
+        self.lstm = nn.LSTM(WIDTH, WIDTH, batch_first=True, bidirectional=True)
+        self.start = nn.Parameter(0.3 * torch.randn(1, 1, WIDTH))
+        self.cells = nn.Parameter(0.3 * torch.randn(2, 1, WIDTH))
+        self.head = nn.Linear(2 * WIDTH, VOCABULARY)
+
+    def forward(self, input_ids):
+        hidden = self.embed(input_ids)
+        rows = hidden.new_zeros(1, hidden.shape[0], 1)
+        mixed, last = self.gru(hidden, self.start + rows)
+        both, (states, final) = self.lstm(mixed, (torch.cat([last, last]), self.cells + rows))
+        ends = torch.tanh(torch.cat([states[0], final[1]], -1))
+        return self.head(both + ends[:, None])
+
+
 class Cell(nn.Module):
     """A recurrence written as a Python loop over a fixed number of steps."""
 
@@ -89,6 +110,7 @@ def networks():
             {"input_ids": IDS, "labels": CLASS},
             first_of,
         )
+    yield Network("plain_recurrent_begun", "plain", Begun, TEXT, first_of)
     yield Network(
         "plain_gru_cell",
         "plain",
