@@ -78,7 +78,8 @@ public:
           return failure();
     if (failed(placeLosses()))
       return failure();
-    for (unsigned part = 0; part < labels.parts.size(); ++part)
+    for (unsigned part = labels.parts.size();
+         part-- > 0;) // Producers behind consumers, which may read less than it seemed.
       close(part);
     graph.erase();
     return success();
@@ -135,11 +136,26 @@ private:
     Draft &draft = drafts[part];
     setResults(draft.graph, draft.results);
     eraseDeadOperations(draft.graph);
-    for (unsigned i = draft.graph.getNumArguments(); i-- > 0;) // What moved to a consumer takes its parameters along.
-      if (draft.graph.getArgument(i).use_empty())
+    for (unsigned i = draft.graph.getNumArguments(); i-- > 0;) // What moved to a consumer takes its operands along.
+      if (draft.graph.getArgument(i).use_empty()) {
+        if (StringRef edge = argumentText(draft.graph, i, attributes::kEdge); !edge.empty())
+          dropEdge(edge);
         (void)draft.graph.eraseArgument(i);
+      }
     if (draft.trains)
       draft.op.setTrains(true);
+  }
+
+  /// Nobody reads what would arrive: its producer need not send it.
+  void dropEdge(StringRef name) {
+    for (auto edge : llvm::make_early_inc_range(module.getOps<section::EdgeOp>()))
+      if (edge.getName() == name)
+        edge.erase();
+    for (Draft &draft : drafts)
+      llvm::erase_if(draft.results, [&](const FunctionResult &result) {
+        auto carried = result.attributes.getAs<StringAttr>(attributes::kEdge);
+        return carried && carried.getValue() == name;
+      });
   }
 
   LogicalResult copyInto(Operation *op, unsigned part) {

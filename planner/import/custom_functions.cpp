@@ -33,7 +33,8 @@ std::string_view customFunction(const onnx::NodeProto &node) {
     return {}; // What is handed to the function, or its result.
   std::string_view next = trace.substr(line + 1);
   next = next.substr(0, next.find('\n'));
-  bool isCheckpoint = next.find("/torch/utils/checkpoint") != std::string_view::npos; // Its backward is the graph's own.
+  bool isCheckpoint =
+      next.find("/torch/utils/checkpoint") != std::string_view::npos; // Its backward is the graph's own.
   if (!next.ends_with(", in forward") || isCheckpoint || forwards(trace) <= moduleDepth(node))
     return {};
   size_t begin = trace.find_last_of(" \n(=,", at);
@@ -43,9 +44,9 @@ std::string_view customFunction(const onnx::NodeProto &node) {
 /// Smooth and elementwise where all inputs are; shapes and constants beside.
 bool isPlain(const onnx::NodeProto &node) {
   constexpr std::string_view kPlain[] = {
-      "Add",       "Cast", "CastLike", "Constant", "Cos",    "Div",     "Erf",      "Exp",  "Expand",   "Gelu",  "Identity",
-      "Log",       "Mul",  "Neg",      "Pow",      "Rsqrt",  "Reshape", "Shape",    "Sigmoid", "Sin",   "Slice", "Softplus",
-      "Reciprocal", "Sqrt", "Squeeze",  "Sub",      "Swish", "Tanh",    "Unsqueeze"};
+      "Add",      "Cast",     "CastLike",   "Constant", "Cos",     "Div",   "Erf",     "Exp",   "Expand",   "Gelu",
+      "Identity", "Log",      "Mul",        "Neg",      "Pow",     "Rsqrt", "Reshape", "Shape", "Sigmoid",  "Sin",
+      "Slice",    "Softplus", "Reciprocal", "Sqrt",     "Squeeze", "Sub",   "Swish",   "Tanh",  "Unsqueeze"};
   return std::find(std::begin(kPlain), std::end(kPlain), node.op_type()) != std::end(kPlain);
 }
 

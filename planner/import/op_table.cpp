@@ -8,7 +8,7 @@ const OpEntry *findOp(std::string_view domain, std::string_view name, int64_t ve
   static const auto *table = [] {
     auto *all = new std::unordered_map<std::string_view, const OpEntry *>();
     for (auto group : {elementwiseOps(), shapeOps(), partsOps(), paddingOps(), indexingOps(), reductionOps(),
-                       productOps(), einsumOps(), recurrentOps(), resamplingOps(), networkOps()})
+                       productOps(), einsumOps(), gridSampleOps(), recurrentOps(), resamplingOps(), networkOps()})
       for (const OpEntry &entry : group)
         all->emplace(entry.name, &entry);
     return all;

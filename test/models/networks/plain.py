@@ -116,6 +116,28 @@ class Warped(nn.Module):
         return self.head(torch.cat(parts, -1))
 
 
+class GridSampled(nn.Module):
+    """Pictures read where another layer says, in every way that grid_sample knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.where, self.what = nn.Conv2d(3, 2, 5, padding=2), nn.Conv2d(3, 6, 3, padding=1)
+        self.head = nn.Linear(6, 10)
+
+    def forward(self, pixel_values):
+        grid = 1.4 * torch.tanh(self.where(pixel_values)).permute(0, 2, 3, 1)
+        hidden = self.what(pixel_values)
+        for mode, padding, aligned in (
+            ("bilinear", "zeros", False),
+            ("bilinear", "reflection", True),
+            ("bicubic", "border", False),
+            ("nearest", "zeros", True),
+        ):
+            moved = functional.grid_sample(hidden, grid, mode, padding, aligned)
+            hidden = hidden + torch.tanh(moved)
+        return self.head(hidden.mean((2, 3)))
+
+
 class Bag(nn.Module):
     def __init__(self):
         super().__init__()
@@ -326,6 +348,7 @@ def networks():
     yield Network("plain_attention_weighted", "plain", Weighted, TEXT, first_of)
     yield Network("plain_pooled_weight", "plain", Pooled, TABULAR, first_of)
     yield Network("plain_warped", "plain", Warped, TABULAR, first_of)
+    yield Network("plain_grid_sample", "plain", GridSampled, images(), first_of, quick=True)
     for pool in ("mean", "last", "max", "masked"):
         mask = {"attention_mask": MASK} if pool == "masked" else {}
         yield Network(
