@@ -133,6 +133,10 @@ Status GraphImporter::dispatch(const onnx::NodeProto &node, int64_t opset, Scope
     if (function.name() == node.op_type() && function.domain() == node.domain())
       return inlineFunction(function, node, opset, nullptr, scope);
   std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
+  if (isEmbeddingBag(node)) {
+    NodeContext context(node, 1, scope, emitter, state);
+    return importEmbeddingBag(context);
+  }
   const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), domain);
   if (!schema || schema->deprecated())
     return unsupported(node, opset);

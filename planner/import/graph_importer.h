@@ -1,6 +1,7 @@
 // Walks a graph's nodes, and the bodies of functions that stand for operators without an import of their own.
 #pragma once
 
+#include "planner/import/embedding_bag.h"
 #include "planner/import/import_state.h"
 
 namespace onnx {
@@ -16,8 +17,13 @@ public:
   /// Imports nodes in order into `scope`. `opset` is the version of the default domain's operator set that
   /// the nodes refer to. Messages carry node, operator and module.
   template <typename Nodes> Status importNodes(const Nodes &nodes, int64_t opset, Scope &scope) {
-    for (const onnx::NodeProto &node : nodes)
-      MAESTRO_TRY(importNode(node, opset, scope));
+    EmbeddingBags bags(nodes);
+    for (const onnx::NodeProto &node : nodes) {
+      if (const onnx::NodeProto *bag = bags.endingAt(node))
+        MAESTRO_TRY(importNode(*bag, opset, scope));
+      else if (!bags.contains(node))
+        MAESTRO_TRY(importNode(node, opset, scope));
+    }
     return {};
   }
 

@@ -1,5 +1,5 @@
-// GridSample: a sum over the neighbours of each point, their weights by their distance. Neighbours are gathered from the
-// flattened image; gradients for the grid come by way of the weights.
+// GridSample: a sum over the neighbours of each point, their weights by their distance. Neighbours are gathered from
+// the flattened image; gradients for the grid come by way of the weights.
 #include "planner/import/node_context.h"
 #include "planner/import/op_table.h"
 
@@ -61,9 +61,10 @@ private:
     auto from = Emitter::shapeOf(x), at = Emitter::shapeOf(grid);
     int64_t spatial = static_cast<int64_t>(from.size()) - 2;
     if (spatial < 1 || spatial > 3 || at.size() != from.size() || !at.back().isConstant(spatial))
-      return Status::invalidInput(fmt::format("an image of {} with a grid of {}; 1 to 3 spatial dims are supported, and "
-                                              "as many coordinates a point",
-                                              nn::shapeText(from), nn::shapeText(at)));
+      return Status::invalidInput(
+          fmt::format("an image of {} with a grid of {}; 1 to 3 spatial dims are supported, and "
+                      "as many coordinates a point",
+                      nn::shapeText(from), nn::shapeText(at)));
     MAESTRO_TRY(n.e.requireEqual(from[0], at[0], "images and grids"));
     for (const DimExpr &dim : from.drop_front(2)) {
       auto size = dim.asConstant();

@@ -65,6 +65,20 @@ class Attention(nn.Module):
         return self.head(hidden)
 
 
+class Bags(nn.Module):
+    """Rows of a table summed, averaged, and the largest of each column taken, a bag a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.bags = nn.ModuleList(
+            nn.EmbeddingBag(VOCABULARY, WIDTH, mode=mode) for mode in ("sum", "mean", "max")
+        )
+        self.head = nn.Linear(WIDTH, 10)
+
+    def forward(self, ids):
+        return self.head(sum(torch.tanh(bag(ids)) for bag in self.bags))
+
+
 class Weighted(nn.Module):
     """Attention as nn.MultiheadAttention is without options: positions first, weights returned."""
 
@@ -346,6 +360,8 @@ def networks():
     yield Network("plain_attention", "plain", Attention, MASKED_TEXT, first_of)
     yield Network("plain_attention_unmasked", "plain", Attention, TEXT, first_of, quick=True)
     yield Network("plain_attention_weighted", "plain", Weighted, TEXT, first_of)
+    bags = {"ids": Field(("batch", 6), "ids", VOCABULARY), "labels": CLASS}
+    yield Network("plain_bags", "plain", Bags, bags, first_of)
     yield Network("plain_pooled_weight", "plain", Pooled, TABULAR, first_of)
     yield Network("plain_warped", "plain", Warped, TABULAR, first_of)
     yield Network("plain_grid_sample", "plain", GridSampled, images(), first_of, quick=True)
