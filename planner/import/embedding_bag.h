@@ -32,7 +32,7 @@ private:
   void add(const onnx::NodeProto &node);
   void keepWhatOthersRead(const onnx::NodeProto &node);
 
-  std::unordered_map<std::string_view, Bag> bags; ///< By the text of the call.
+  std::unordered_map<std::string_view, Bag> bags;                ///< By the text of the call.
   std::unordered_map<std::string_view, std::string_view> madeBy; ///< Values of bags; the text of the call.
 };
 

@@ -155,21 +155,51 @@ Status undefinedInput(const onnx::NodeProto &node, const std::string &name, cons
                                           didYouMean(name, definitions.names())));
 }
 
+/// What branches of the node read, that is defined in them or outside; names are checked on the way.
+Status collectBranchReads(const onnx::NodeProto &node, std::vector<std::string_view> &names) {
+  for (const onnx::AttributeProto &attribute : node.attribute()) {
+    if (!attribute.has_g())
+      continue;
+    for (const onnx::TensorProto &tensor : attribute.g().initializer()) {
+      MAESTRO_TRY(checkName(tensor.name(), "an initializer"));
+      MAESTRO_ASSIGN(uint64_t elements, elementCount(tensor));
+      MAESTRO_TRY(checkTypedData(tensor, elements));
+    }
+    for (const onnx::NodeProto &inner : attribute.g().node()) {
+      MAESTRO_TRY(checkName(inner.name(), "a node"));
+      MAESTRO_TRY(checkName(moduleScope(inner), "a node's module"));
+      for (const std::string &input : inner.input())
+        MAESTRO_TRY(checkName(names.emplace_back(input), "an input"));
+      for (const std::string &output : inner.output())
+        MAESTRO_TRY(checkName(output, "an output"));
+      MAESTRO_TRY(collectBranchReads(inner, names));
+    }
+  }
+  return {};
+}
+
 /// The producers of each node's inputs; fails on names that nothing defines.
 Status collectDependencies(const onnx::GraphProto &graph, const Definitions &definitions,
                            const std::unordered_map<std::string_view, int> &producer,
                            std::vector<std::vector<int>> &consumers, std::vector<int> &pending) {
-  for (int index = 0; index < graph.node_size(); ++index)
-    for (const std::string &input : graph.node(index).input()) {
-      if (input.empty())
-        continue;
-      if (auto found = producer.find(input); found != producer.end()) {
-        consumers[found->second].push_back(index);
-        ++pending[index];
-      } else if (!definitions.has(input)) {
+  auto readsFrom = [&](int index, std::string_view name) {
+    auto found = producer.find(name);
+    if (found == producer.end())
+      return false;
+    consumers[found->second].push_back(index);
+    ++pending[index];
+    return true;
+  };
+  for (int index = 0; index < graph.node_size(); ++index) {
+    for (const std::string &input : graph.node(index).input())
+      if (!input.empty() && !readsFrom(index, input) && !definitions.has(input))
         return undefinedInput(graph.node(index), input, definitions);
-      }
-    }
+    std::vector<std::string_view> byBranches;
+    MAESTRO_TRY(collectBranchReads(graph.node(index), byBranches));
+    for (std::string_view name : byBranches)
+      if (auto found = producer.find(name); found != producer.end() && found->second != index)
+        readsFrom(index, name);
+  }
   return {};
 }
 

@@ -137,6 +137,9 @@ Status GraphImporter::dispatch(const onnx::NodeProto &node, int64_t opset, Scope
     NodeContext context(node, 1, scope, emitter, state);
     return importEmbeddingBag(context);
   }
+  if (node.op_type() == "If" && domain.empty())
+    if (const onnx::GraphProto *branch = knownBranch(node, scope))
+      return inlineBranch(*branch, node, opset, scope);
   const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(opset), domain);
   if (!schema || schema->deprecated())
     return unsupported(node, opset);
@@ -148,6 +151,46 @@ Status GraphImporter::dispatch(const onnx::NodeProto &node, int64_t opset, Scope
   bool found = false;
   Status status = inlineSchemaFunction(*schema, node, opset, scope, found);
   return found ? std::move(status) : unsupported(node, opset);
+}
+
+/// The branch that shapes and constants choose; null where data do.
+const onnx::GraphProto *GraphImporter::knownBranch(const onnx::NodeProto &node, Scope &scope) const {
+  auto condition = node.input_size() == 1 ? scope.find(node.input(0)) : scope.end();
+  if (condition == scope.end() || !condition->second.folded || condition->second.folded->size() != 1)
+    return nullptr;
+  std::optional<int64_t> value = condition->second.folded->asInteger(0);
+  if (!value)
+    return nullptr;
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == (*value ? "then_branch" : "else_branch") && attribute.has_g())
+      return &attribute.g();
+  return nullptr;
+}
+
+/// A branch sees what stands before its node, and leaves its results alone.
+Status GraphImporter::inlineBranch(const onnx::GraphProto &branch, const onnx::NodeProto &node, int64_t opset,
+                                   Scope &scope) {
+  if (depth >= kMaxFunctionDepth)
+    return Status::invalidInput(fmt::format("branches lie inside each other more than {} deep", kMaxFunctionDepth));
+  if (branch.output_size() != node.output_size())
+    return Status::invalidInput(
+        fmt::format("has {} results, and its branch {}", node.output_size(), branch.output_size()));
+  Scope inner = scope;
+  for (const onnx::TensorProto &tensor : branch.initializer()) {
+    MAESTRO_ASSIGN(inner[tensor.name()], state.constant(tensor, tensor.name(), emitter));
+  }
+  ++depth;
+  Status status = importNodes(branch.node(), opset, inner);
+  --depth;
+  MAESTRO_TRY(std::move(status));
+  for (int i = 0; i < node.output_size(); ++i) {
+    auto found = inner.find(branch.output(i).name());
+    if (found == inner.end())
+      return Status::invalidInput(fmt::format("result {} of its branch is defined by nothing", i));
+    if (!node.output(i).empty())
+      scope[node.output(i)] = found->second;
+  }
+  return {};
 }
 
 Status GraphImporter::unsupported(const onnx::NodeProto &node, int64_t opset) const {

@@ -32,6 +32,8 @@ private:
   Status dispatch(const onnx::NodeProto &node, int64_t opset, Scope &scope);
   Status inlineFunction(const onnx::FunctionProto &function, const onnx::NodeProto &node, int64_t opset,
                         const onnx::OpSchema *schema, Scope &scope);
+  const onnx::GraphProto *knownBranch(const onnx::NodeProto &node, Scope &scope) const;
+  Status inlineBranch(const onnx::GraphProto &branch, const onnx::NodeProto &node, int64_t opset, Scope &scope);
   Status inlineSchemaFunction(const onnx::OpSchema &schema, const onnx::NodeProto &node, int64_t opset, Scope &scope,
                               bool &found);
   Status unsupported(const onnx::NodeProto &node, int64_t opset) const;

@@ -196,9 +196,16 @@ void GraphParameters::collectStatistics() {
   }
 }
 
+static void addReads(const onnx::NodeProto &node, std::set<std::string> &reads) {
+  reads.insert(node.input().begin(), node.input().end());
+  for (const onnx::AttributeProto &attribute : node.attribute())
+    for (const onnx::NodeProto &inner : attribute.g().node()) // Of a branch.
+      addReads(inner, reads);
+}
+
 void GraphParameters::collectReads() {
   for (const onnx::NodeProto &node : *graphNodes)
-    reads.insert(node.input().begin(), node.input().end());
+    addReads(node, reads);
   for (const auto &output : state.file.graph().output())
     reads.insert(output.name());
 }
@@ -307,7 +314,10 @@ Status GraphParameters::addInitializer(const onnx::TensorProto &tensor, Scope &s
   if (!info.source) {
     // Values in typed fields have no place in the file that a plan could name.
     MAESTRO_ASSIGN(scope[tensor.name()], state.constant(tensor, tensor.name(), emitter));
-    if (info.kind == ParameterKind::Parameter)
+    bool isEmpty = std::find(tensor.dims().begin(), tensor.dims().end(), 0) != tensor.dims().end();
+    if (isEmpty)
+      state.notes.push_back(fmt::format("'{}' has no elements: checkpoints leave it out", info.name));
+    if (info.kind == ParameterKind::Parameter && !isEmpty)
       return Status::invalidInput(
           "a parameter's values stand in typed fields (not raw_data); save the model again with "
           "external data");

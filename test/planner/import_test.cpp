@@ -100,6 +100,21 @@ TEST(Import, RefusesWhatItDoesNotKnowByName) {
   EXPECT_THAT(control, AllOf(StartsWith("error"), HasSubstr("'If'"), HasSubstr("control flow")));
 }
 
+TEST(Import, BranchesThatShapesChoose) {
+  const char *branches = "one = Constant<value = int64 {1}>() many = Greater(n, one) "
+                         "y = If<then_branch = g1 () => (float[b, 4] a) { a = Exp(x) }, else_branch = g2 () => "
+                         "(float[b, 4] b) { c = Neg(x) b = Add(c, w) }>(many)";
+  std::string chosen = imported(graph("(float[batch, 4] x, float[4] w) => (float[batch, 4] y)",
+                                      std::string("s = Shape<start = 1, end = 2>(x) n = Squeeze(s) ") + branches));
+  EXPECT_THAT(chosen, AllOf(HasSubstr("nn.exp"), Not(HasSubstr("nn.neg"))));
+  std::string other = imported(graph("(float[batch, 1] x, float[1] w) => (float[batch, 1] y)",
+                                     std::string("s = Shape<start = 1, end = 2>(x) n = Squeeze(s) ") + branches));
+  EXPECT_THAT(other, AllOf(HasSubstr("nn.neg"), HasSubstr("nn.add"), Not(HasSubstr("nn.exp"))));
+  std::string unknown = imported(graph("(float[batch, 4] x, float[4] w) => (float[batch, 4] y)",
+                                       std::string("s = Shape<start = 0, end = 1>(x) n = Squeeze(s) ") + branches));
+  EXPECT_THAT(unknown, AllOf(StartsWith("error"), HasSubstr("control flow")));
+}
+
 TEST(Import, FunctionBodiesStandInForUnknownOperators) {
   std::string text =
       imported(graph("(float[batch, 4, 5, 6] x) => (float[batch, 4, 5, 6] y)", "y = MeanVarianceNormalization(x)"));
