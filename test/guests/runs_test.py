@@ -92,6 +92,39 @@ def rough(scratch, guests, plan):
                   "" if statuses == [0, 0] and not different and told else f"{statuses} {different} {said}")
 
 
+SECOND_PORT = ("modprobe macvlan && ip link add link eth0 name rail1 type macvlan mode bridge && ip address add 10.79.0.{host}/24 dev rail1 && "
+               "ip link set rail1 up && rdma link add rxe1 type rxe netdev rail1")
+
+
+def packets_sent(guests):
+    """By device, of guest 0."""
+    said = guests.run(0, "sh", "-c", "cd /sys/class/infiniband && grep . */ports/1/hw_counters/sent_pkts").stdout
+    return {line.split("/")[0]: int(line.split(":")[1]) for line in said.splitlines()}
+
+
+def two_ports(scratch, guests, plan):
+    """One process a machine writes over both of its ports, several processes have one each, and where only the first leads to the others all use that."""
+    for number in range(2):
+        made = guests.run(number, "sh", "-c", SECOND_PORT.format(host=number + 1))
+        if made.returncode:
+            return scratch.check("a second port", False, made.stderr)
+    both = {"MAESTRO_IB_DEVICE": "rxe0,rxe1"}
+    for processes, words in ((2, ["verbs over rxe0 port 1", "and verbs over rxe1 port 1"]), (4, ["verbs over rxe0 port 1"])):
+        before, out = packets_sent(guests), f"kd-rails{processes}"
+        changes = {process: (both, None) for process in range(processes)}
+        statuses, said = Job(scratch, guests, processes, plan, "--steps", STEPS, "--save-every", 3, "--transport", "verbs", "--out", out, changes=changes).end(200)
+        used = {device: count - before[device] for device, count in packets_sent(guests).items()}
+        different = different_files(*(scratch.path / of / f"checkpoint-{STEPS:06d}" for of in ("kd-alone", out))) if not any(statuses) else []
+        met = next((line for line in said[0].splitlines() if "have met" in line), "")
+        good = not any(statuses) and not different and all(word in met for word in words) and min(used["rxe0"], used["rxe1"]) > 20
+        scratch.check(f"{processes} processes, two ports: {used}", good, "" if good else f"{statuses} {different} {met} {said}")
+    for number in range(2):
+        guests.run(number, "sh", "-c", f"ip address flush dev rail1 && ip address add 10.{80 + number}.0.1/24 dev rail1")
+    chosen(scratch, guests, plan, "a second port that leads nowhere", ["verbs over rxe0 port 1"], "--transport", "verbs", variables=both)
+    for number in range(2):
+        guests.run(number, "sh", "-c", "rdma link delete rxe1; ip link delete rail1")
+
+
 def main() -> int:
     scratch = runs.Scratch("guests")
     os.chdir(scratch.path)
@@ -108,6 +141,7 @@ def main() -> int:
                   ["--transport", "verbs"])
         chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
         chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
+        two_ports(scratch, guests, kd)
         restarted(scratch, guests, kd)
         rough(scratch, guests, kd)
         disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 7, "process 1 (guest1", 1, save_every=1)

@@ -1,5 +1,6 @@
 #include "transport/control/meeting.h"
 
+#include "base/host_name.h"
 #include "base/log.h"
 #include "transport/control/messages.h"
 
@@ -20,12 +21,6 @@ constexpr size_t kMostStrangers = 256; ///< Connections that have not proven any
 constexpr auto kRefusalPatience = std::chrono::seconds(2);
 /// Between attempts to meet whoever listens at process 0's address.
 constexpr auto kRetryEvery = std::chrono::milliseconds(100);
-
-std::string hostName() {
-  char name[256] = "";
-  (void)::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// Another process that has proven who it is.
 struct Member {

@@ -2,6 +2,7 @@
 
 #include "transport/kept_signals.h"
 #include "transport/libfabric/functions.h"
+#include "transport/network/network_fabric.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -315,12 +316,12 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<NetworkFabric>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
-                                                     const Abort &abort) {
+Result<std::unique_ptr<Network>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
+                                               const Abort &abort) {
   MAESTRO_ASSIGN(const LibfabricFunctions *functions, loadLibfabric());
   auto fabric = std::make_unique<Implementation>(segments, options, abort, *functions);
   MAESTRO_TRY(fabric->open());
-  return std::unique_ptr<NetworkFabric>(std::move(fabric));
+  return std::unique_ptr<Network>(std::move(fabric));
 }
 
 } // namespace maestro::transport

@@ -4,7 +4,9 @@
 // held back until what was written before is delivered. A put and the count behind it are one message.
 #pragma once
 
-#include "transport/network/network_fabric.h"
+#include "transport/abort.h"
+#include "transport/network/network.h"
+#include "transport/segments.h"
 
 #include <memory>
 #include <string>
@@ -19,7 +21,7 @@ struct LibfabricOptions {
 
 /// Registers the segments that are here with the provider. Unavailable where the library, or a provider for the
 /// address, is missing.
-Result<std::unique_ptr<NetworkFabric>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
-                                                     const Abort &abort);
+Result<std::unique_ptr<Network>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
+                                               const Abort &abort);
 
 } // namespace maestro::transport

@@ -1,5 +1,6 @@
 #include "transport/verbs/verbs.h"
 
+#include "transport/network/network_fabric.h"
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/functions.h"
 #include "transport/verbs/port.h"
@@ -133,8 +134,9 @@ public:
       queue.taken[queue.posted % kQueueDepth] = nullptr;
       ibv_send_wr nothing{};
       nothing.opcode = IBV_WR_RDMA_WRITE;
-      nothing.wr.rdma.remote_addr = remote[peer->ranks.first].base;
-      nothing.wr.rdma.rkey = static_cast<uint32_t>(remote[peer->ranks.first].key);
+      const FabricCard::Segment &segment = remote[options.rail.firstOf(peer->ranks)];
+      nothing.wr.rdma.remote_addr = segment.base;
+      nothing.wr.rdma.rkey = static_cast<uint32_t>(segment.key);
       works[0] = nothing;
       send(*peer, queue, 1);
     }
@@ -222,9 +224,11 @@ private:
       std::span<const std::byte> segment = segments.segment(rank);
       if (segment.empty())
         continue;
+      addSource(segment);
+      if (!options.rail.carries(rank, here))
+        continue;
       MAESTRO_ASSIGN(auto region,
                      registerMemory(segment.data(), segment.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-      addSource(segment);
       find(segment.data(), segment.size())->region = std::move(region);
     }
     return Status();
@@ -273,7 +277,7 @@ private:
   FabricCard::Segment segmentCard(uint32_t rank) const override {
     FabricCard::Segment segment;
     for (const Source &source : sources)
-      if (std::span<std::byte> memory = segments.segment(rank); !memory.empty() && source.begin == memory.data()) {
+      if (std::span<std::byte> memory = segments.segment(rank); source.region && source.begin == memory.data()) {
         segment.base = reinterpret_cast<uint64_t>(memory.data());
         segment.key = source.region->rkey;
       }
@@ -554,12 +558,16 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<NetworkFabric>> openVerbs(const Segments &segments, const VerbsOptions &options,
-                                                 const Abort &abort) {
+Result<uint32_t> countVerbsPorts(const VerbsOptions &options) {
+  MAESTRO_ASSIGN(const VerbsFunctions *functions, loadVerbs());
+  return countVerbsPorts(*functions, options.device, options.address, options.onlyAddress);
+}
+
+Result<std::unique_ptr<Network>> openVerbs(const Segments &segments, const VerbsOptions &options, const Abort &abort) {
   MAESTRO_ASSIGN(const VerbsFunctions *functions, loadVerbs());
   auto fabric = std::make_unique<Implementation>(segments, options, abort, *functions);
   MAESTRO_TRY(fabric->open());
-  return std::unique_ptr<NetworkFabric>(std::move(fabric));
+  return std::unique_ptr<Network>(std::move(fabric));
 }
 
 } // namespace maestro::transport
