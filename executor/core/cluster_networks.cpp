@@ -117,6 +117,8 @@ transport::VerbsOptions Networks::verbsOptions() const {
 Result<bool> Networks::libfabric() {
   transport::LibfabricOptions options;
   options.address = control.address();
+  if (const char *provider = std::getenv("MAESTRO_LIBFABRIC_PROVIDER"))
+    options.provider = provider;
   return open([&] { return transport::openLibfabric(segments, options, abort); });
 }
 

@@ -126,6 +126,8 @@ private:
     }
     transport::LibfabricOptions options;
     options.unordered = rank % 2 == 1; // Both ways to keep counts behind what they count.
+    if (const char *provider = std::getenv("MAESTRO_LIBFABRIC_PROVIDER"))
+      options.provider = provider;
     return transport::openLibfabric(own, options, world.abort());
   }
 

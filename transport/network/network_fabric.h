@@ -62,8 +62,8 @@ protected:
   /// Where the segment of a rank that is here is, as the others' writes name it.
   virtual FabricCard::Segment segmentCard(uint32_t rank) const = 0;
   virtual Status connectPeer(const Peer &peer, std::span<const std::byte> endpoint) = 0;
-  /// What write() must know of the memory that it is given; nothing where the job ends for it.
-  virtual std::optional<uint32_t> sourceKey(const std::byte *, uint64_t) { return 0; }
+  /// What write() must know of the memory that it is given. An error ends the job.
+  virtual Result<uint64_t> sourceKey(std::span<const std::byte>) { return uint64_t{0}; }
 
   // ---- by the fabric's thread
 
