@@ -71,15 +71,18 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
   }
   MAESTRO_ASSIGN(data::DataFiles files, data::findData(patterns));
   MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(files, symbols, fields));
-  std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
-                   : sizes.shards == 1        ? "1 shard"
-                                              : fmt::format("{} shards", sizes.shards);
+  const char *kind = sizes.areAlike ? "file" : "shard";
+  std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} {}s", sizes.shards, sizes.among, kind)
+                   : sizes.shards == 1        ? fmt::format("1 {}", kind)
+                                              : fmt::format("{} {}s", sizes.shards, kind);
+  std::string looked = sizes.areAlike ? "all samples are alike" : fmt::format("{} samples looked at", sizes.samples);
+  std::string which = sizes.areAlike  ? "all samples, which are alike,"
+                      : sizes.isWhole ? fmt::format("all {} samples", sizes.samples)
+                                      : fmt::format("the first {} samples", sizes.samples);
   std::string table = data::describeFields(sizes);
-  logInfo(fmt::format("--data: {} samples looked at\n{}", sizes.samples,
-                      std::string_view(table).substr(0, table.size() - 1)));
+  logInfo(fmt::format("--data: {}\n{}", looked, std::string_view(table).substr(0, table.size() - 1)));
   return planner::DataSizes{std::move(sizes.values),
-                            fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first",
-                                        sizes.samples, in, fmt::join(patterns, "', '"))};
+                            fmt::format("{} of {} ('{}')", which, in, fmt::join(patterns, "', '"))};
 }
 
 /// "10s", "500ms", "2m": a number above zero and its unit, in seconds.
