@@ -24,6 +24,7 @@ std::span<const OpEntry> indexingOps();    // ops_indexing.cpp
 std::span<const OpEntry> reductionOps();   // ops_reduction.cpp
 std::span<const OpEntry> productOps();     // ops_product.cpp
 std::span<const OpEntry> einsumOps();      // ops_einsum.cpp
+std::span<const OpEntry> fourierOps();     // ops_fourier.cpp
 std::span<const OpEntry> gridSampleOps();  // ops_grid_sample.cpp
 std::span<const OpEntry> recurrentOps();   // ops_recurrent.cpp
 std::span<const OpEntry> resamplingOps();  // ops_resampling.cpp

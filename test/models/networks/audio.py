@@ -70,6 +70,22 @@ class Spectrogram(nn.Module):
         return torch.log1p(real**2 + imaginary**2)
 
 
+class LearnedSpectrum(nn.Module):
+    """Short-time and whole Fourier transforms of what a layer made, so that gradients pass them."""
+
+    def __init__(self):
+        super().__init__()
+        self.front, self.head = nn.Conv1d(1, 1, 5, padding=2), nn.Linear(9 + 33, 10)
+        self.register_buffer("window", torch.hann_window(16))
+
+    def forward(self, wave):
+        wave = self.front(wave[:, None])[:, 0]
+        frames = torch.stft(wave, 16, 4, window=self.window, center=False, return_complex=True)
+        power = torch.view_as_real(frames).pow(2).sum(-1).mean(-1)
+        whole = torch.view_as_real(torch.fft.rfft(wave[:, :64])).pow(2).sum(-1)
+        return self.head(torch.log(torch.cat([power, whole], -1) + 1e-2))
+
+
 class KeywordSpotting(nn.Module):
     """Spectrogram, depthwise-separable convolutions over time, a mean over frames."""
 
@@ -301,6 +317,8 @@ def networks():
             first_of,
             quick=name in QUICK,
         )
+    spectrum = {"wave": floats(128), "labels": CLASS}
+    yield Network("audio_learned_spectrum", "audio", LearnedSpectrum, spectrum, first_of)
     yield Network(
         "audio_conv_tasnet",
         "audio",
