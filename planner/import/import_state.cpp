@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
 namespace maestro::planner {
 
 mlir::Value ImportState::addParameter(nn::TensorType type, const ParameterInfo &info) {
@@ -48,6 +50,20 @@ DimExpr ImportState::inventDim(std::string_view what) {
   return DimExpr::symbol(fmt::format("{}.{}{}", options.component, what, invented++));
 }
 
+/// The tensor with its values, from where they lie; nothing where that cannot be read.
+static std::optional<onnx::TensorProto> withValues(const onnx::TensorProto &tensor, const TensorSource &source) {
+  std::string bytes(source.length, '\0');
+  std::ifstream file(source.file, std::ios::binary);
+  if (!file.seekg(static_cast<std::streamoff>(source.offset)) ||
+      !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    return std::nullopt;
+  onnx::TensorProto read = tensor;
+  read.clear_external_data();
+  read.clear_data_location();
+  read.set_raw_data(std::move(bytes));
+  return read;
+}
+
 Result<ImportedValue> ImportState::constant(const onnx::TensorProto &tensor, const std::string &name,
                                             Emitter &emitter) {
   MAESTRO_ASSIGN(std::optional<TensorSource> source, file.locate(tensor));
@@ -62,6 +78,12 @@ Result<ImportedValue> ImportState::constant(const onnx::TensorProto &tensor, con
     MAESTRO_ASSIGN(mlir::DenseElementsAttr value, readElements(tensor, *emitter.builder.getContext()));
     return ImportedValue::of(emitter.typed<nn::ConstantOp>(emitter.type(shape, dtype), value));
   }
+  // Integers say which elements are read, or how many there are.
+  if (source && !isFloat(dtype) && elements <= kMaxFoldedElements)
+    if (std::optional<onnx::TensorProto> read = withValues(tensor, *source)) {
+      MAESTRO_ASSIGN(FoldedTensor folded, readFolded(*read));
+      return ImportedValue::of(std::move(folded));
+    }
   ParameterInfo info;
   info.name = name;
   info.kind = ParameterKind::Constant;

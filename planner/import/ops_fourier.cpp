@@ -61,8 +61,8 @@ mlir::Value resized(NodeContext &n, mlir::Value x, int64_t axis, int64_t length)
   Shape low(shape.size(), DimExpr(0)), high(low);
   high[axis] = DimExpr(length - size);
   shape[axis] = DimExpr(length);
-  return n.e.typed<nn::PadOp>(n.e.like(x, shape), x, n.e.dims(low), n.e.dims(high),
-                              n.e.builder.getF64FloatAttr(0.0), n.e.builder.getStringAttr("constant"));
+  return n.e.typed<nn::PadOp>(n.e.like(x, shape), x, n.e.dims(low), n.e.dims(high), n.e.builder.getF64FloatAttr(0.0),
+                              n.e.builder.getStringAttr("constant"));
 }
 
 /// x[…, N, …, 1 or 2] along one axis. It is an attribute before version 20, an input since.
@@ -115,9 +115,10 @@ Status importStft(NodeContext &n) {
   Shape shape(Emitter::shapeOf(signal));
   bool isReal = shape.size() == 2 || (shape.size() == 3 && shape[2].isConstant(1));
   if (!isReal || !(step >= 1) || step > 1 << 30)
-    return Status::invalidInput(fmt::format("a signal of {} in steps of {}; real signals [batch, length, 1] and steps of "
-                                            "at least 1 are supported",
-                                            nn::shapeText(shape), step));
+    return Status::invalidInput(
+        fmt::format("a signal of {} in steps of {}; real signals [batch, length, 1] and steps of "
+                    "at least 1 are supported",
+                    nn::shapeText(shape), step));
   mlir::Value window;
   double length = 0;
   if (n.has(2)) {
