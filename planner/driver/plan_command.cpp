@@ -161,7 +161,7 @@ private:
     MAESTRO_TRY(noteUnreached(*programs, summary, unreached));
     for (const SectionFacts &section : sectionFacts())
       MAESTRO_TRY(checkSplit(*programs, section));
-    return Status();
+    return checkLossChunks(*programs, pins);
   }
 
   /// Halves the largest micro-batch that is not pinned; false when there is none.
@@ -243,6 +243,7 @@ private:
   Status useRank(size_t rank) {
     layouts = search->layouts(rank);
     MAESTRO_ASSIGN(programs, search->programs(rank));
+    MAESTRO_TRY(checkLossChunks(*programs, pins));
     return noteUnreached(*programs, summary, unreached);
   }
 

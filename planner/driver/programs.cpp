@@ -76,6 +76,20 @@ Status noteUnreached(mlir::ModuleOp programs, GraphSummary &graph, Unreached &un
   return Status();
 }
 
+Status checkLossChunks(mlir::ModuleOp programs, const Pins &pins) {
+  std::set<std::string> chunked; // Section names, "*" for any.
+  for (section::SectionOp op : programs.getOps<section::SectionOp>())
+    if (op.getBody()->hasAttr(attributes::kLossChunks))
+      chunked.insert({op.getSectionName().str(), "*"});
+  for (const auto &[section, own] : pins.all())
+    if (own.lossChunks.value_or(1) > 1 && !chunked.count(section))
+      return Status::invalidInput(fmt::format(
+          "{}: {} no product that is wider than what it multiplies and whose rows, up to their sum, reach losses and "
+          "gradients alone; leave the pin out",
+          pins.asGiven(section, "loss_chunks"), section == "*" ? "there is" : fmt::format("section '{}' has", section)));
+  return Status();
+}
+
 Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section) {
   std::vector<int64_t> sizes;
   bool splits = section.tensor == 1;

@@ -32,4 +32,7 @@ Status noteUnreached(mlir::ModuleOp programs, GraphSummary &graph, Unreached &un
 /// InvalidInput where a section's tensor degree splits nothing: a mistake.
 Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section);
 
+/// InvalidInput where the losses of a section are pinned to be done in chunks, and nothing there can be.
+Status checkLossChunks(mlir::ModuleOp programs, const Pins &pins);
+
 } // namespace maestro::planner

@@ -27,6 +27,7 @@ LoweringInput PlanEmitter::loweringInput(size_t index) const {
   lowering.forward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
   lowering.backward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
   lowering.weightGradient = body.lookupSymbol<mlir::func::FuncOp>(attributes::kWeightGradientFunction);
+  lowering.evaluate = body.lookupSymbol<mlir::func::FuncOp>(attributes::kEvaluateFunction);
   std::map<std::string, SplitParameter> parts = splitParametersOf(body);
   for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
     const GraphParameter &source = input.graph->parameters[p];
