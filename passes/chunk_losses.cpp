@@ -28,8 +28,9 @@
 // themselves where they reach a parameter (planner/emit/gradient_sinks.cpp). Operators of chunks say nn.chunked:
 // --maestro-split-programs leaves all of them to @backward, loss included, so that nothing is computed twice.
 //
-// Which operators: of a last product before a loss, where it is wider than what it multiplies, all that read, or are read beside, values of its
-// width; by factor rules (ir/nn/factor_rule.h) each must keep the rows or sum over them.
+// Which operators: of a last product before a loss, where it is wider than what it multiplies, all that read, or are
+// read beside, values of its width; by factor rules (ir/nn/factor_rule.h) each must keep the rows or sum over them.
+#include "passes/chunk_losses.h"
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 
@@ -39,6 +40,9 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <algorithm>
+#include <array>
 
 using namespace mlir;
 
@@ -76,8 +80,8 @@ bool mayFlatten(Operation *op) {
   return op->hasTrait<nn::Elementwise>() ||
          isa<nn::MatmulOp, nn::ReshapeOp, nn::BroadcastToOp, nn::SoftmaxOp, nn::SoftmaxGradOp, nn::LogSoftmaxOp,
              nn::LogSoftmaxGradOp, nn::ReduceSumOp, nn::ReduceMeanOp, nn::ReduceMaxOp, nn::ReduceMinOp,
-             nn::GatherElementsOp, nn::ScatterElementsOp, nn::FillOp, nn::CrossEntropyOp, nn::CrossEntropyGradOp, nn::KlDivergenceOp,
-             nn::KlDivergenceGradOp>(op);
+             nn::GatherElementsOp, nn::ScatterElementsOp, nn::FillOp, nn::CrossEntropyOp, nn::CrossEntropyGradOp,
+             nn::KlDivergenceOp, nn::KlDivergenceGradOp>(op);
 }
 
 /// All tensors carry the rows' factors as their leading dims, in order, or not at all.
@@ -127,7 +131,8 @@ RowRole roleOf(Operation *op, const DimExpr &rows) {
 /// The operators behind one or several heads that are done over chunks.
 struct Region {
   DimExpr rows;
-  int64_t narrow = 0; ///< Rows of so many elements may leave: half a head's result, or what it multiplies.
+  int64_t widening = 1; ///< The first head's result has so many times the elements of what it multiplies.
+  int64_t narrow = 0;   ///< Rows of so many elements may leave: half a head's result, or what it multiplies.
   llvm::SetVector<Operation *> ops;
 };
 
@@ -167,7 +172,7 @@ private:
                            width = result.back().asConstant();
     if (head.getTransposeA() || weight.size() != 2 || !inner || !width || *width <= *inner)
       return std::nullopt;
-    Region region{nn::productOf(result.drop_back(1)), std::max(*inner, *width / 2), {}};
+    Region region{nn::productOf(result.drop_back(1)), *width / *inner, std::max(*inner, *width / 2), {}};
     if (region.rows.isConstant() || !add(region, head))
       return std::nullopt;
     while (true) {
@@ -341,7 +346,9 @@ private:
       state.addTypes(sums ? result.getType() : flat(nn::typeOf(result), *rowRank(result, rows), size));
     for (Value operand : op->getOperands()) {
       Value mapped = mapping.lookupOrNull(operand);
-      state.addOperands(mapped ? mapped : sums ? operand : shortened(op, operand, cast<nn::TensorType>(state.types[0])));
+      state.addOperands(mapped ? mapped
+                        : sums ? operand
+                               : shortened(op, operand, cast<nn::TensorType>(state.types[0])));
     }
     state.addAttributes(op->getAttrs());
     shiftAxes(op, state.attributes);
@@ -427,6 +434,15 @@ struct ChunkLossesPass : PassWrapper<ChunkLossesPass, OperationPass<ModuleOp>> {
 };
 
 } // namespace
+
+std::vector<uint32_t> lossChunkCounts(ModuleOp section) {
+  constexpr std::array<uint32_t, 3> kCounts = {2, 8, 32};
+  func::FuncOp step = findFunction(section, attributes::kStepFunction);
+  int64_t widening = 0;
+  for (const Region &region : step ? RegionFinder(step).find() : std::vector<Region>())
+    widening = std::max({widening, region.widening, int64_t{kCounts.front()}});
+  return {kCounts.begin(), std::ranges::upper_bound(kCounts, widening)};
+}
 
 std::unique_ptr<Pass> createChunkLossesPass() { return std::make_unique<ChunkLossesPass>(); }
 
