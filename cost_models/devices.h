@@ -14,7 +14,7 @@ namespace maestro::cost_models {
 std::vector<std::string> builtInDevices();
 
 /// A device as its data sheet describes it, its memory less what the CUDA context, libraries and communicators take
-/// (reserveBytes).
+/// (DeviceModel.kept).
 std::optional<DeviceModel> builtInDevice(std::string_view name);
 
 /// The links among devices of one node that come with the device, for clusters that do not say; `spans` is 1. Without a

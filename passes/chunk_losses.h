@@ -9,8 +9,8 @@
 namespace maestro {
 
 /// Numbers to choose from, ascending, such that a chunk's logits are no smaller than all that they are computed from:
-/// more chunks would save little more (Liger Kernel, arXiv 2410.10989). Empty where nothing can be chunked. Of a section
-/// that has gone through Phase::Differentiate, in one piece.
+/// more chunks would save little more (Liger Kernel, arXiv 2410.10989). Empty where nothing can be chunked. Of a
+/// section that has gone through Phase::Differentiate, in one piece.
 std::vector<uint32_t> lossChunkCounts(mlir::ModuleOp section);
 
 } // namespace maestro

@@ -429,11 +429,14 @@ private:
 
   Status tooLarge() const {
     const DeviceMemory &fullest = emitted.fullest();
+    std::string kept;
+    for (const cost_models::KeptMemory &own : target.machine.kinds.front().kept)
+      kept += fmt::format(", {:.2f} are kept for {}", gib(own.bytes), own.what);
     return Status::invalidInput(fmt::format(
         "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and "
-        "optimizer state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
+        "optimizer state take {:.2f}{}); lower --pin micro_batch or the dims' max, or use devices of more memory",
         &fullest - emitted.devices.data(), gib(fullest.peakBytes), gib(deviceBytes()),
-        gib(fullest.peakBytes - deviceBytes()), fmt::join(fullest.stations, ", "), gib(fullest.residentBytes)));
+        gib(fullest.peakBytes - deviceBytes()), fmt::join(fullest.stations, ", "), gib(fullest.residentBytes), kept));
   }
 
   /// Returns how many bytes the plan has.

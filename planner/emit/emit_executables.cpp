@@ -93,7 +93,7 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
                          region->kind == fb::RegionKind::Channel;
     resident += perMicroBatch ? 0 : size;
   }
-  // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
+  // What a GPU's process takes before is kept off its memory (DeviceModel.kept).
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
   // An executable may run on any kind of the machine's devices.
   bool isNative = llvm::all_of(input.machine.kinds, [](const cost_models::DeviceModel &kind) {
@@ -101,8 +101,10 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   });
   auto bf16 = isNative ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
   HostBytes host;
-  for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i) {
-    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads(), bf16);
+  for (const DimSizes &sizes : stage.limits.largest) {
+    std::vector<int64_t> values = exprsAt(sizes);
+    HostBytes at =
+        onCpu ? hostBytes(plan, executable, values, hostThreads(), bf16) : gpuBytes(plan, executable, values);
     host = {std::max(host.own, at.own), std::max(host.scratch, at.scratch), at.process};
   }
   executable.peak_bytes = host.all() + bytes;

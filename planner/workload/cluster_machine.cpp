@@ -5,6 +5,7 @@
 #include "cost_models/cpu_memory.h"
 #include "cost_models/device_profile.h"
 #include "cost_models/devices.h"
+#include "cost_models/gpu_memory.h"
 #include "planner/workload/device_file.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -114,8 +115,10 @@ private:
   }
 
   Result<DeviceModel> readDevice(const std::string &name) {
-    if (auto device = cost_models::builtInDevice(name))
+    if (auto device = cost_models::builtInDevice(name)) {
+      planned.machine.processBytes = cost_models::kGranuleBytes;
       return *device;
+    }
     if (name != "cpu" && !isFile(name)) {
       std::vector<std::string> known = cost_models::builtInDevices();
       known.push_back("cpu");
@@ -149,11 +152,11 @@ private:
   }
 
   Status setMemory(DeviceModel &device, uint64_t bytes) const {
-    if (bytes <= device.reserveBytes)
+    if (bytes <= device.keptBytes())
       return wrong(cluster.place,
                    fmt::format("memory is {} bytes a device, and {} of '{}' are kept for its context and libraries",
-                               bytes, device.reserveBytes, device.kind));
-    device.memoryBytes = bytes - device.reserveBytes;
+                               bytes, device.keptBytes(), device.kind));
+    device.memoryBytes = bytes - device.keptBytes();
     return Status();
   }
 
