@@ -85,11 +85,7 @@ TEST(GpuMemoryTest, scratchIsNotUnderWhatKernelsAskFor) {
           {number("scale", 0.125), ints("causal", {1}), ints("sequence_major", {1})},
           {heads, heads, heads, heads, heads, lse, {}},
           {heads, heads, heads}});
-    hold({"gather_grad",
-          {ints("axis", {0})},
-          {i64({4, 1024}), make({4, 1024, 64})},
-          {f32({vocabulary, 64})},
-          1});
+    hold({"gather_grad", {ints("axis", {0})}, {i64({4, 1024}), make({4, 1024, 64})}, {f32({vocabulary, 64})}, 1});
     hold({"gather_nd_grad", {}, {i64({512, 2}), make({512})}, {make({64, 128})}});
     hold({"scatter_nd", {}, {make({64, 128}), i64({512, 2}), make({512})}, {make({64, 128})}});
     hold({"masked_scatter", {}, {make({rows, 64}), mask({rows, 64}), make({128, 64})}, {make({rows, 64})}});
