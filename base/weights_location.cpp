@@ -48,16 +48,18 @@ Result<Candidates> candidatesIn(const std::string &folder) {
   return found;
 }
 
-Result<WeightsLocation> locateInFolder(const std::string &folder) {
+Result<WeightsLocation> locateInFolder(const std::string &folder, std::string_view component) {
   MAESTRO_ASSIGN(Candidates found, candidatesIn(folder));
   auto has = [](const std::vector<std::string> &names, std::string_view name) {
     return std::binary_search(names.begin(), names.end(), name);
   };
   auto in = [&](std::string_view name) { return (fs::path(folder) / name).string(); };
-  if (has(found.files, "model.safetensors"))
-    return WeightsLocation{in("model.safetensors")};
-  if (has(found.indices, "model.safetensors.index.json"))
-    return WeightsLocation{in("model.safetensors.index.json"), true};
+  for (std::string_view name : {component, std::string_view("model")}) {
+    if (std::string file = std::string(name) + std::string(kSuffix); has(found.files, file))
+      return WeightsLocation{in(file)};
+    if (std::string index = std::string(name) + std::string(kIndexSuffix); has(found.indices, index))
+      return WeightsLocation{in(index), true};
+  }
   if (found.indices.size() == 1)
     return WeightsLocation{in(found.indices.front()), true};
   if (found.files.size() == 1 && found.indices.empty())
@@ -75,11 +77,11 @@ Result<WeightsLocation> locateInFolder(const std::string &folder) {
 
 } // namespace
 
-Result<WeightsLocation> locateWeights(const std::string &path) {
+Result<WeightsLocation> locateWeights(const std::string &path, std::string_view component) {
   std::error_code error;
   fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status))
-    return locateInFolder(path);
+    return locateInFolder(path, component);
   if (std::string index = path + ".index.json"; !fs::exists(status) && path.ends_with(kSuffix) && fs::exists(index))
     return WeightsLocation{std::move(index), true};
   if (!fs::is_regular_file(status))

@@ -20,9 +20,10 @@ struct WeightsLocation {
 inline constexpr uint64_t kMaxWeightsIndexBytes = 32 << 20;
 
 /// Of a file that is not there, its index, where that is: one name for weights that are one file or several.
-/// In a folder: model.safetensors, else model.safetensors.index.json, else the only file of either
-/// kind. InvalidInput says what is there instead and what to do, of pickles too.
-Result<WeightsLocation> locateWeights(const std::string &path);
+/// In a folder: the component's file, as checkpoints have it, or its index, else model.safetensors, else
+/// model.safetensors.index.json, else the only file of either kind. InvalidInput says what is there instead and what to
+/// do, of pickles too.
+Result<WeightsLocation> locateWeights(const std::string &path, std::string_view component = {});
 
 /// The path of a file that an index names. Only plain names of its own folder are followed.
 Result<std::string> besideIndex(const std::string &index, const std::string &name);

@@ -3,6 +3,7 @@
 #include "executor/data/data_files.h"
 #include "executor/data/dataset_sizes.h"
 #include "planner/driver/plan_command.h"
+#include "planner/workload/reference.h"
 #include "tools/arguments.h"
 
 #include <CLI/CLI.hpp>
@@ -22,7 +23,7 @@ struct Arguments {
   std::vector<std::string> pins, data;
   std::string stopAfter, deadline, logFormat = "text";
   int topK = 1, spareNodes = 0;
-  bool quiet = false;
+  bool quiet = false, showsKeys = false;
 };
 
 void declare(CLI::App &app, Arguments &arguments) {
@@ -39,9 +40,8 @@ void declare(CLI::App &app, Arguments &arguments) {
                  "Fix a decision: "
                  "SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,more_in_flight,devices,recompute,split_"
                  "backward,precision}=VALUE");
-  app.add_option(
-      "--data", arguments.data,
-      "WebDataset tar shards, as maestro-run has them: plan for the sizes of their samples, read from headers");
+  app.add_option("--data", arguments.data,
+                 "Data, as maestro-run has it: plan for the sizes of its samples, read from headers");
   app.add_option("--deadline", arguments.deadline,
                  "Time for the whole command, for example 10s: the search ends early");
   app.add_option("--spare-nodes", arguments.spareNodes,
@@ -51,6 +51,8 @@ void declare(CLI::App &app, Arguments &arguments) {
       ->check(wholeNumber<'1'>, "");
   app.add_option("--stop-after", arguments.stopAfter, "Print the IR after a phase: " + phaseNames());
   app.add_option("--log-format", arguments.logFormat, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_flag("--keys", arguments.showsKeys,
+               "Print every key that workload, cluster and device files may have, and do nothing else");
   app.add_flag("--quiet", arguments.quiet, "Warnings and errors only");
 }
 
@@ -71,15 +73,18 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
   }
   MAESTRO_ASSIGN(data::DataFiles files, data::findData(patterns));
   MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(files, symbols, fields));
-  std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} shards", sizes.shards, sizes.among)
-                   : sizes.shards == 1        ? "1 shard"
-                                              : fmt::format("{} shards", sizes.shards);
+  const char *kind = sizes.areAlike ? "file" : "shard";
+  std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} {}s", sizes.shards, sizes.among, kind)
+                   : sizes.shards == 1        ? fmt::format("1 {}", kind)
+                                              : fmt::format("{} {}s", sizes.shards, kind);
+  std::string looked = sizes.areAlike ? "all samples are alike" : fmt::format("{} samples looked at", sizes.samples);
+  std::string which = sizes.areAlike  ? "all samples, which are alike,"
+                      : sizes.isWhole ? fmt::format("all {} samples", sizes.samples)
+                                      : fmt::format("the first {} samples", sizes.samples);
   std::string table = data::describeFields(sizes);
-  logInfo(fmt::format("--data: {} samples looked at\n{}", sizes.samples,
-                      std::string_view(table).substr(0, table.size() - 1)));
+  logInfo(fmt::format("--data: {}\n{}", looked, std::string_view(table).substr(0, table.size() - 1)));
   return planner::DataSizes{std::move(sizes.values),
-                            fmt::format("{} {} samples of {} ('{}')", sizes.isWhole ? "all" : "the first",
-                                        sizes.samples, in, fmt::join(patterns, "', '"))};
+                            fmt::format("{} of {} ('{}')", which, in, fmt::join(patterns, "', '"))};
 }
 
 /// "10s", "500ms", "2m": a number above zero and its unit, in seconds.
@@ -118,6 +123,12 @@ Status interpret(Arguments &arguments) {
   return Status();
 }
 
+Status showKeys() {
+  MAESTRO_ASSIGN(std::string reference, planner::keyReference());
+  fmt::print("{}", reference);
+  return Status();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -133,8 +144,8 @@ int main(int argc, char **argv) {
   setLogQuiet(arguments.quiet);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN); // Beyond a file size limit a write then fails as on a full disk.
-  Status status = interpret(arguments);
-  if (status.isOk())
+  Status status = arguments.showsKeys ? showKeys() : interpret(arguments);
+  if (status.isOk() && !arguments.showsKeys)
     status = planner::runPlan(arguments.options);
   if (!status.isOk())
     logError(status.message());

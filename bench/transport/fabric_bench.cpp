@@ -88,7 +88,7 @@ public:
     Channel channel = *Channel::plan(plan, description);
     auto own = std::move(*transport::SharedMemory::createOpen(kSlots * (bytes + 4096) + (1 << 20)));
     transport::Segments segments = *transport::Segments::create(*own, plan, {number, number + 1});
-    std::unique_ptr<transport::NetworkFabric> fabric;
+    std::unique_ptr<transport::Network> fabric;
     std::unique_ptr<transport::SharedMemory> theirs;
     if (way == Way::Memory) {
       auto card = *transport::decodeNeighbourCard(exchange(encode(transport::NeighbourCard::of(*own, segments))));
@@ -143,7 +143,7 @@ public:
   }
 
 private:
-  Result<std::unique_ptr<transport::NetworkFabric>> open(const transport::Segments &segments) const {
+  Result<std::unique_ptr<transport::Network>> open(const transport::Segments &segments) const {
     if (way == Way::Libfabric)
       return transport::openLibfabric(segments, {address}, *abort);
     transport::VerbsOptions options;

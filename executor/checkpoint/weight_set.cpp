@@ -42,8 +42,8 @@ Result<TensorsByFile> readIndex(const std::string &path) {
 
 } // namespace
 
-Result<WeightSet> WeightSet::open(const std::string &path) {
-  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path));
+Result<WeightSet> WeightSet::open(const std::string &path, std::string_view component) {
+  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path, component));
   WeightSet set;
   set.path = found.path;
   if (found.isIndex) {

@@ -12,9 +12,9 @@ namespace maestro::checkpoint {
 
 class WeightSet {
 public:
-  /// What base/weights_location.h finds at `path`. The index is untrusted like the files: each tensor
+  /// What base/weights_location.h finds of the component at `path`. The index is untrusted like the files: each tensor
   /// lies where it says, no tensor lies in two files, and no file in another folder.
-  static Result<WeightSet> open(const std::string &path);
+  static Result<WeightSet> open(const std::string &path, std::string_view component = {});
 
   struct Place {
     const SafetensorsFile *file = nullptr; ///< Null: no such tensor.

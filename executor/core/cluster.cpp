@@ -1,5 +1,6 @@
 #include "executor/core/cluster.h"
 
+#include "base/host_name.h"
 #include "base/log.h"
 #include "executor/checkpoint/file_writer.h"
 #include "plan/plan_generated.h"
@@ -9,14 +10,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <thread>
-#include <unistd.h>
 
 namespace maestro::executor {
 namespace {
@@ -174,10 +172,8 @@ Result<std::string> Cluster::decide(const World &world, const Result<std::string
 
 Result<std::string> Cluster::judgeMachines(const Judge &judge) {
   MachineShare here = MachineShare::here({own});
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  ::gethostname(name.data(), name.size() - 1);
   ByteWriter writer;
-  writer.number(here.usableBytes).number(here.availableBytes).number(here.cores).text(name.data());
+  writer.number(here.usableBytes).number(here.availableBytes).number(here.cores).text(hostName());
   MAESTRO_ASSIGN(Bytes said, control->askForAll(writer.take(), [&](const std::vector<Bytes> &records) {
     return encode(judge(machinesOf(records)));
   }));

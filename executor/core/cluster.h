@@ -14,7 +14,7 @@
 #include "executor/core/run.h"
 #include "transport/control/control.h"
 #include "transport/control/progress_record.h"
-#include "transport/network/network_fabric.h"
+#include "transport/network/network.h"
 
 #include <memory>
 #include <optional>
@@ -77,7 +77,7 @@ private:
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
   PeerRanks peers;
-  std::unique_ptr<transport::NetworkFabric> fabric; ///< Null where no other process is to be reached by a network.
+  std::unique_ptr<transport::Network> fabric; ///< Null where no other process is to be reached by a network.
 };
 
 } // namespace maestro::executor

@@ -1,29 +1,24 @@
 #include "executor/core/cluster_networks.h"
 
 #include "base/bytes.h"
+#include "base/host_name.h"
 #include "transport/libfabric/libfabric.h"
 #include "transport/verbs/verbs.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 namespace maestro::executor {
 namespace {
 
-using transport::NetworkFabric;
+using transport::Network;
 using Bytes = transport::Control::Bytes;
 using Records = std::vector<Bytes>;
-
-std::string hostName() {
-  char host[256] = "";
-  (void)::gethostname(host, sizeof host - 1);
-  return host;
-}
 
 /// The cards of a process's peers, in the order of their numbers.
 Bytes cardsOfPeers(const Records &records, uint32_t process) {
@@ -36,10 +31,34 @@ Bytes cardsOfPeers(const Records &records, uint32_t process) {
   return writer.take();
 }
 
+/// Every "DEVICE" or "DEVICE:PORT" of a list with a GID.
+std::string withGid(const std::string &devices, const std::string &gid) {
+  std::string all;
+  for (size_t begin = 0; begin <= devices.size();) {
+    size_t end = std::min(devices.find(',', begin), devices.size());
+    std::string one = devices.substr(begin, end - begin);
+    all += (begin ? "," : "") + one + (one.find(':') == std::string::npos ? "::" : ":") + gid;
+    begin = end + 1;
+  }
+  return all;
+}
+
 bool isSilent(const Bytes &record) {
   ByteReader reader(record);
   (void)reader.number<uint32_t>();
   return reader.text().empty();
+}
+
+struct MachineProcesses {
+  uint32_t count = 0, told = 0; ///< `told`: which of them they are.
+};
+
+/// How many ports the process that said this can have for itself, next to the others of its machine.
+uint32_t railsOf(const Bytes &record, std::map<std::string, MachineProcesses> &machines) {
+  ByteReader reader(record);
+  uint32_t processes = machines[reader.text()].count;
+  uint32_t ports = reader.number<uint32_t>(), ranks = reader.number<uint32_t>();
+  return std::max(1u, std::min(ports / processes, ranks));
 }
 
 /// The first that cannot; else the first that has something to say.
@@ -57,30 +76,49 @@ Bytes firstWord(const Records &records) {
 } // namespace
 
 Result<bool> Networks::verbs() {
-  MAESTRO_ASSIGN(transport::PortShare share, shareOfMachine());
-  MAESTRO_ASSIGN(bool isOpen, verbs(share));
+  transport::VerbsOptions options = verbsOptions();
+  MAESTRO_ASSIGN(Ports ports, portsOfMachine(options));
+  MAESTRO_ASSIGN(bool isOpen, verbs(options, ports.share, ports.rails));
+  if (isOpen || !areOpen)
+    return isOpen;
   // Each machine's ports may lead to networks of their own: then all take the first.
-  return isOpen || !areOpen ? Result<bool>(isOpen) : verbs(transport::PortShare());
+  std::string why = std::string(refusal.message());
+  MAESTRO_ASSIGN(isOpen, verbs(options, transport::PortShare(), 1));
+  if (isOpen && ports.share.count * ports.rails > 1)
+    firstName += "; not over more ports: " + why;
+  return isOpen;
 }
 
-Result<bool> Networks::verbs(transport::PortShare share) {
+Result<bool> Networks::verbs(const transport::VerbsOptions &options, transport::PortShare share, uint32_t rails) {
+  return open([&, rails] {
+    return transport::openRails(rails, [&](transport::Rail rail) {
+      transport::VerbsOptions own = options;
+      own.rail = rail;
+      own.share = {share.index * rails + rail.number, share.count * rails};
+      return transport::openVerbs(segments, own, abort);
+    });
+  });
+}
+
+transport::VerbsOptions Networks::verbsOptions() const {
   transport::VerbsOptions options;
-  options.share = share;
   options.address = control.address();
   if (const char *device = std::getenv("MAESTRO_IB_DEVICE"))
     options.device = device;
   if (const char *gid = std::getenv("MAESTRO_IB_GID_INDEX")) // DEVICE:PORT:GID, of which each may be left out.
-    options.device += (options.device.find(':') == std::string::npos ? "::" : ":") + std::string(gid);
+    options.device = withGid(options.device, gid);
   const char *interface = std::getenv("MAESTRO_INTERFACE");
   options.onlyAddress = interface && *interface;
   for (const auto &[process, ranks] : peers)
     options.peers.push_back(ranks);
-  return open([&] { return transport::openVerbs(segments, options, abort); });
+  return options;
 }
 
 Result<bool> Networks::libfabric() {
   transport::LibfabricOptions options;
   options.address = control.address();
+  if (const char *provider = std::getenv("MAESTRO_LIBFABRIC_PROVIDER"))
+    options.provider = provider;
   return open([&] { return transport::openLibfabric(segments, options, abort); });
 }
 
@@ -104,21 +142,36 @@ Result<bool> Networks::open(const Open &openOne) {
   return agree(fabric ? fabric->probe() : Status());
 }
 
-/// Which of the processes of its machine this one is.
-Result<transport::PortShare> Networks::shareOfMachine() {
-  std::string host = hostName();
-  std::map<std::string, uint32_t> counts, taken; // In process 0.
-  MAESTRO_ASSIGN(Bytes said, control.ask(std::as_bytes(std::span(host)), [&](const Records &records, uint32_t process) {
-    auto hostOf = [&](uint32_t p) {
-      return std::string(reinterpret_cast<const char *>(records[p].data()), records[p].size());
-    };
-    for (uint32_t p = 0; process == 0 && p < records.size(); ++p)
-      ++counts[hostOf(p)];
-    return ByteWriter().number(taken[hostOf(process)]++).number(counts[hostOf(process)]).take();
-  }));
+/// Which of the processes of its machine this one is, and how many ports each of all the processes can have for itself;
+/// no more than it has ranks.
+Result<Networks::Ports> Networks::portsOfMachine(const transport::VerbsOptions &options) {
+  uint32_t ranks = segments.ranksHere().count(), ports = ~uint32_t{0};
+  if (!peers.empty()) {
+    auto found = transport::countVerbsPorts(options);
+    ports = found ? *found : 1; // Opening one says why there is none.
+  }
+  ByteWriter own;
+  own.text(hostName()).number(ports).number(ranks);
+
+  std::map<std::string, MachineProcesses> machines; // In process 0.
+  uint32_t rails = ~uint32_t{0};
+  auto answer = [&](const Records &records, uint32_t process) {
+    if (process == 0) {
+      for (const Bytes &record : records)
+        ++machines[ByteReader(record).text()].count;
+      for (const Bytes &record : records)
+        rails = std::min(rails, railsOf(record, machines));
+    }
+    MachineProcesses &machine = machines[ByteReader(records[process]).text()];
+    return ByteWriter().number(machine.told++).number(machine.count).number(rails).take();
+  };
+  MAESTRO_ASSIGN(Bytes said, control.ask(own.take(), answer));
   ByteReader reader(said);
-  uint32_t index = reader.number<uint32_t>();
-  return transport::PortShare{index, reader.number<uint32_t>()};
+  Ports found;
+  found.share.index = reader.number<uint32_t>();
+  found.share.count = reader.number<uint32_t>();
+  found.rails = reader.number<uint32_t>();
+  return found;
 }
 
 /// Its card, and who is to have it.

@@ -3,8 +3,8 @@
 
 #include "executor/core/cluster_neighbours.h"
 #include "transport/control/control.h"
-#include "transport/network/network_fabric.h"
-#include "transport/verbs/port.h"
+#include "transport/network/network.h"
+#include "transport/verbs/verbs.h"
 
 #include <functional>
 #include <memory>
@@ -24,15 +24,20 @@ public:
 
   const Status &why() const { return refusal; }
   /// Connected, not started; null where this process has nobody to reach.
-  std::unique_ptr<transport::NetworkFabric> take() { return std::move(fabric); }
+  std::unique_ptr<transport::Network> take() { return std::move(fabric); }
   /// As the first that has somebody to reach calls it.
   const std::string &name() const { return firstName; }
 
 private:
-  using Open = std::function<Result<std::unique_ptr<transport::NetworkFabric>>()>;
-  Result<bool> verbs(transport::PortShare share);
+  using Open = std::function<Result<std::unique_ptr<transport::Network>>()>;
+  Result<bool> verbs(const transport::VerbsOptions &options, transport::PortShare share, uint32_t rails);
   Result<bool> open(const Open &openOne);
-  Result<transport::PortShare> shareOfMachine();
+  transport::VerbsOptions verbsOptions() const;
+  struct Ports {
+    transport::PortShare share;
+    uint32_t rails = 1;
+  };
+  Result<Ports> portsOfMachine(const transport::VerbsOptions &options);
   transport::Control::Bytes cardForPeers() const;
   Status connect(std::span<const std::byte> cards) const;
   Result<bool> agree(const Status &own);
@@ -41,7 +46,7 @@ private:
   const PeerRanks &peers;
   const transport::Segments &segments;
   const transport::Abort &abort;
-  std::unique_ptr<transport::NetworkFabric> fabric;
+  std::unique_ptr<transport::Network> fabric;
   std::string firstName;
   bool areOpen = false; ///< All, at the last try; but not all may be reached.
   Status refusal;

@@ -6,7 +6,7 @@
 #include "executor/core/cluster_neighbours.h"
 #include "executor/core/run.h"
 #include "transport/control/control.h"
-#include "transport/network/network_fabric.h"
+#include "transport/network/network.h"
 
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@
 namespace maestro::executor {
 
 struct ClusterWays {
-  std::unique_ptr<transport::NetworkFabric> fabric; ///< Connected, not started; null where this process needs none.
+  std::unique_ptr<transport::Network> fabric; ///< Connected, not started; null where this process needs none.
   std::string text; ///< "shared memory within a machine, libfabric … between machines; not verbs: …"
 };
 

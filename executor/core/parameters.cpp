@@ -182,7 +182,8 @@ public:
       if (std::find(components.begin(), components.end(), component) == components.end())
         return Status::invalidInput(fmt::format("--weights {}={}: the plan has no component '{}'{}", component, path,
                                                 component, didYouMean(component, components)));
-      MAESTRO_ASSIGN(auto set, checkpoint::WeightSet::open(path).withContext(fmt::format("--weights {}", component)));
+      MAESTRO_ASSIGN(auto set,
+                     checkpoint::WeightSet::open(path, component).withContext(fmt::format("--weights {}", component)));
       weightSets.emplace(component, std::move(set));
     }
     return Status();

@@ -113,6 +113,7 @@ Result<DatasetSizes> sizesOfFirst(const DataFiles &files, const Batcher &batcher
   MAESTRO_TRY(reader->seek({}));
   MAESTRO_TRY(reader->read(sample));
   DatasetSizes found{std::vector<int64_t>(batcher.symbols().size()), 1, files.paths.size(), files.paths.size(), true};
+  found.areAlike = true;
   found.fields = findingsOf(batcher.fields());
   note(sample, found.fields);
   MAESTRO_TRY(batcher.measure(sample, found.values));

@@ -30,9 +30,10 @@ struct FieldFindings {
 struct DatasetSizes {
   std::vector<int64_t> values; ///< samples × symbols, as Batcher::measure() has them; in the order of the data.
   uint64_t samples = 0;
-  uint64_t shards = 0;  ///< That were read in,
-  uint64_t among = 0;   ///< of so many.
-  bool isWhole = false; ///< All samples that there are.
+  uint64_t shards = 0;   ///< That were read in,
+  uint64_t among = 0;    ///< of so many.
+  bool isWhole = false;  ///< All samples that there are,
+  bool areAlike = false; ///< or one, as which all are.
   std::vector<FieldFindings> fields = {};
   std::vector<std::string> unread = {}; ///< Fields that nothing asks for.
 };

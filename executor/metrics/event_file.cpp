@@ -1,12 +1,12 @@
 #include "executor/metrics/event_file.h"
 
+#include "base/host_name.h"
 #include "executor/metrics/write_whole.h"
 
 #include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -78,10 +78,8 @@ Result<std::unique_ptr<EventFile>> EventFile::create(const std::string &folder, 
   std::filesystem::create_directories(folder, error);
   if (error)
     return systemFailure("make folder", folder, error.value());
-  std::array<char, HOST_NAME_MAX + 1> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
   double now = unixNow();
-  std::string path = folder + "/events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." + host.data() +
+  std::string path = folder + "/events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." + hostName() +
                      "." + std::to_string(::getpid());
   int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (fd < 0)

@@ -50,8 +50,8 @@ Status checkOverwrites(const PlanOptions &options, const Workload &workload) {
     read.push_back(component.model);
     if (component.weights.empty())
       continue;
-    MAESTRO_ASSIGN(auto files,
-                   filesOfWeights(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
+    MAESTRO_ASSIGN(auto files, filesOfWeights(component.weights, component.name)
+                                   .withContext(fmt::format("components.{}.weights", component.name)));
     read.insert(read.end(), files.begin(), files.end());
   }
   std::error_code error;

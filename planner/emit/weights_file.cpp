@@ -260,8 +260,8 @@ Result<WeightsFile> WeightsFile::parse(std::string_view text, uint64_t dataOffse
   return file;
 }
 
-Result<WeightsFile> WeightsFile::open(const std::string &path) {
-  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path));
+Result<WeightsFile> WeightsFile::open(const std::string &path, std::string_view component) {
+  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path, component));
   return found.isIndex ? openIndex(found.path) : openOne(found.path);
 }
 
@@ -311,8 +311,8 @@ Result<WeightsFile> WeightsFile::openIndex(const std::string &path) {
   return all;
 }
 
-Result<std::vector<std::string>> filesOfWeights(const std::string &path) {
-  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path));
+Result<std::vector<std::string>> filesOfWeights(const std::string &path, std::string_view component) {
+  MAESTRO_ASSIGN(WeightsLocation found, locateWeights(path, component));
   std::vector<std::string> files = {found.path};
   if (!found.isIndex)
     return files;
@@ -338,9 +338,8 @@ Status applyWeightFiles(const Workload &workload, GraphSummary &graph) {
       warnOfLackingValues(component, graph);
       continue;
     }
-    MAESTRO_ASSIGN(
-        WeightsFile file,
-        WeightsFile::open(component.weights).withContext(fmt::format("components.{}.weights", component.name)));
+    MAESTRO_ASSIGN(WeightsFile file, WeightsFile::open(component.weights, component.name)
+                                         .withContext(fmt::format("components.{}.weights", component.name)));
     MAESTRO_TRY(WeightsApplication(component, file).apply(graph));
   }
   return {};

@@ -30,8 +30,8 @@ struct StoredTensor {
 
 class WeightsFile {
 public:
-  /// Reads and checks the headers of the files at `path`. Errors name the file and the tensor.
-  static Result<WeightsFile> open(const std::string &path);
+  /// Reads and checks the headers of the component's files at `path`. Errors name the file and the tensor.
+  static Result<WeightsFile> open(const std::string &path, std::string_view component = {});
   /// Parses a header, whose tensors' bytes begin at `dataOffset` and are `dataBytes`.
   static Result<WeightsFile> parse(std::string_view json, uint64_t dataOffset, uint64_t dataBytes);
 
@@ -48,9 +48,9 @@ private:
   std::map<std::string, std::string> metadata;
 };
 
-/// The files that weights at `path` consist of, its index among them. Fails as WeightsFile::open() would, but reads no
-/// header.
-Result<std::vector<std::string>> filesOfWeights(const std::string &path);
+/// The files that a component's weights at `path` consist of, its index among them. Fails as WeightsFile::open() would,
+/// but reads no header.
+Result<std::vector<std::string>> filesOfWeights(const std::string &path, std::string_view component = {});
 
 /// Points every parameter of a component with weights into them, whatever the model itself holds. A parameter or
 /// persistent buffer that they lack is refused, and so are other shapes and types that cannot be converted; tensors

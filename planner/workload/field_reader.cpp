@@ -1,6 +1,7 @@
 #include "planner/workload/field_reader.h"
 
 #include "base/nearest.h"
+#include "planner/workload/key_listener.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,6 +33,25 @@ Status expect(const YamlNode &node, const std::string &path, const char *what) {
   return wrong(node, path, fmt::format("is {}, not {}", kindName(node.kind), what));
 }
 
+/// "from 1 to 1024", "above 0", "at least 0"; empty where anything goes.
+std::string text(const NumberRange &range) {
+  if (!std::isfinite(range.least))
+    return "";
+  std::string least = fmt::format("{} {:g}", range.above ? "above" : "at least", range.least);
+  // What lies just below 1 is all below 1.
+  if (range.most < 1 && range.most > 0.999)
+    return least + " and below 1";
+  return std::isfinite(range.most) && range.most < 1e6 ? fmt::format("{} and at most {:g}", least, range.most) : least;
+}
+
+std::string text(int64_t least, int64_t most) {
+  constexpr int64_t kUnbounded = int64_t{1} << 31;
+  bool hasLeast = least > -kUnbounded, hasMost = most < kUnbounded;
+  if (hasLeast && hasMost)
+    return fmt::format(" from {} to {}", least, most);
+  return hasLeast ? fmt::format(", at least {}", least) : "";
+}
+
 } // namespace
 
 Status wrong(const YamlNode &node, const std::string &path, const std::string &what) {
@@ -39,22 +59,25 @@ Status wrong(const YamlNode &node, const std::string &path, const std::string &w
 }
 
 Result<std::string> readText(const YamlNode &node, const std::string &path) {
+  KeyListener::isOfKind(path, "text");
   if (node.kind != YamlNode::Kind::Scalar || node.scalar.empty())
     return expect(node, path, "text");
   return node.scalar;
 }
 
 Result<bool> readFlag(const YamlNode &node, const std::string &path) {
+  KeyListener::isOfKind(path, "`true` or `false`");
   if (node.kind == YamlNode::Kind::Scalar && (node.scalar == "true" || node.scalar == "false"))
     return node.scalar == "true";
   return expect(node, path, "true or false");
 }
 
 Result<int64_t> readInteger(const YamlNode &node, const std::string &path, int64_t least, int64_t most) {
+  KeyListener::isOfKind(path, "a whole number" + text(least, most));
   int64_t value = 0;
-  const std::string &text = node.scalar;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (node.kind != YamlNode::Kind::Scalar || error != std::errc() || end != text.data() + text.size())
+  const std::string &given = node.scalar;
+  auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (node.kind != YamlNode::Kind::Scalar || error != std::errc() || end != given.data() + given.size())
     return expect(node, path, "a whole number");
   if (value < least || value > most)
     return wrong(node, path, fmt::format("is {}; it must be between {} and {}", value, least, most));
@@ -62,23 +85,26 @@ Result<int64_t> readInteger(const YamlNode &node, const std::string &path, int64
 }
 
 Result<double> readNumber(const YamlNode &node, const std::string &path, NumberRange range) {
+  std::string limits = text(range);
+  KeyListener::isOfKind(path, limits.empty() ? "a number" : "a number, " + limits);
   double value = 0;
-  const std::string &text = node.scalar;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (node.kind != YamlNode::Kind::Scalar || error != std::errc() || end != text.data() + text.size())
+  const std::string &given = node.scalar;
+  auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (node.kind != YamlNode::Kind::Scalar || error != std::errc() || end != given.data() + given.size())
     return expect(node, path, "a number");
   if (!std::isfinite(value))
-    return wrong(node, path, fmt::format("is {}; it must be a finite number", text));
+    return wrong(node, path, fmt::format("is {}; it must be a finite number", given));
   if (value < range.least || value > range.most || (range.above && value == range.least))
     return wrong(node, path,
                  std::isfinite(range.most)
-                     ? fmt::format("is {}; it must be {} {} and at most {}", text, range.above ? "above" : "at least",
+                     ? fmt::format("is {}; it must be {} {} and at most {}", given, range.above ? "above" : "at least",
                                    range.least, range.most)
-                     : fmt::format("is {}; it must be {} {}", text, range.above ? "above" : "at least", range.least));
+                     : fmt::format("is {}; it must be {} {}", given, range.above ? "above" : "at least", range.least));
   return value;
 }
 
 Result<std::vector<std::string>> readTexts(const YamlNode &node, const std::string &path) {
+  KeyListener::isOfKind(path, "text, or a list of texts");
   std::vector<std::string> result;
   if (node.kind == YamlNode::Kind::List) {
     for (size_t i = 0; i < node.items.size(); ++i) {
@@ -93,6 +119,7 @@ Result<std::vector<std::string>> readTexts(const YamlNode &node, const std::stri
 }
 
 Result<size_t> readChoice(const YamlNode &node, const std::string &path, const std::vector<std::string> &choices) {
+  KeyListener::isOfKind(path, fmt::format("`{}`", fmt::join(choices, "`, `")));
   MAESTRO_ASSIGN(std::string text, readText(node, path));
   auto found = std::find(choices.begin(), choices.end(), text);
   if (found != choices.end())
@@ -110,33 +137,44 @@ Status FieldReader::checkIsMap() const {
 const YamlNode *FieldReader::find(const std::string &key) {
   if (std::find(known.begin(), known.end(), key) == known.end())
     known.push_back(key);
+  KeyListener::asked(pathOf(key));
   const YamlNode *node = map.find(key);
   return node && node->kind != YamlNode::Kind::Null ? node : nullptr;
 }
 
 Status FieldReader::text(const std::string &key, std::string &value) {
-  if (const YamlNode *node = find(key)) {
+  const YamlNode *node = find(key);
+  KeyListener::fallsBackTo(pathOf(key), value);
+  if (node) {
     MAESTRO_ASSIGN(value, readText(*node, pathOf(key)));
   }
   return {};
 }
 
 Status FieldReader::flag(const std::string &key, bool &value) {
-  if (const YamlNode *node = find(key)) {
+  const YamlNode *node = find(key);
+  KeyListener::fallsBackTo(pathOf(key), value ? "true" : "false");
+  if (node) {
     MAESTRO_ASSIGN(value, readFlag(*node, pathOf(key)));
   }
   return {};
 }
 
 Status FieldReader::integer(const std::string &key, int64_t &value, int64_t least, int64_t most) {
-  if (const YamlNode *node = find(key)) {
+  const YamlNode *node = find(key);
+  if (value >= least) // Else the value says that there is none.
+    KeyListener::fallsBackTo(pathOf(key), std::to_string(value));
+  if (node) {
     MAESTRO_ASSIGN(value, readInteger(*node, pathOf(key), least, most));
   }
   return {};
 }
 
 Status FieldReader::number(const std::string &key, double &value, NumberRange range) {
-  if (const YamlNode *node = find(key)) {
+  const YamlNode *node = find(key);
+  if (range.above ? value > range.least : value >= range.least)
+    KeyListener::fallsBackTo(pathOf(key), fmt::format("{:g}", value));
+  if (node) {
     MAESTRO_ASSIGN(value, readNumber(*node, pathOf(key), range));
   }
   return {};
@@ -150,7 +188,9 @@ Status FieldReader::texts(const std::string &key, std::vector<std::string> &valu
 }
 
 Status FieldReader::require(const std::string &key, const char *example) {
-  if (find(key))
+  const YamlNode *node = find(key);
+  KeyListener::isNeeded(pathOf(key));
+  if (node)
     return {};
   std::vector<std::string> given;
   for (const auto &[name, value] : map.entries)

@@ -1,11 +1,14 @@
 #include "planner/workload/quantity.h"
 
+#include "planner/workload/key_listener.h"
+
 #include <fmt/format.h>
 
 namespace maestro::planner {
 
 Result<double> readQuantity(const YamlNode &node, const std::string &path, std::initializer_list<Unit> units,
                             const char *example) {
+  KeyListener::isOfKind(path, std::string("a number with its unit, such as ") + example);
   MAESTRO_ASSIGN(std::string text, readText(node, path));
   size_t end = text.find_first_not_of("0123456789.eE+-");
   // "450e9 B/s" ends its number before the space; "2 us" likewise.

@@ -123,6 +123,7 @@ class Plan:
 
     @property
     def name(self) -> str:
+        """Of the file that it was made from: a workload or a model."""
         return str(self.json["name"])
 
     @property
@@ -241,6 +242,7 @@ class Plan:
 
     @property
     def losses(self) -> Table:
+        """The terms that are trained or watched: name, weight."""
         return table([{"name": item["name"], "weight": item["weight"]} for item in self.json["losses"] or []])
 
     @property

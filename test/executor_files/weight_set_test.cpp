@@ -84,6 +84,10 @@ TEST_F(WeightSetTest, findsTheFileOfAFolder) {
   auto set = WeightSet::open(folder.path);
   ASSERT_TRUE(set.isOk()) << set.status().message();
   EXPECT_EQ(valueOf(*set, "a"), 5) << "as transformers prefers it";
+  EXPECT_EQ(locateWeights(folder.path, "other")->path, folder.file("other.safetensors")) << "as checkpoints have it";
+  EXPECT_EQ(locateWeights(folder.path, "student")->path, folder.file("model.safetensors"));
+  folder.write("student.safetensors.index.json", "{}");
+  EXPECT_EQ(locateWeights(folder.path, "student")->path, folder.file("student.safetensors.index.json"));
 }
 
 /// Hugging Face's cache is links into another folder; an index's words may not lead there.

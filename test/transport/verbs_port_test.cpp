@@ -174,6 +174,24 @@ TEST(VerbsPortTest, TheProcessesOfAMachineShareItsPorts) {
   EXPECT_EQ(taken(2, "mlx5_3"), "mlx5_3 mlx5_3") << "it was named";
 }
 
+TEST(VerbsPortTest, WhatIsNamedInAListIsEquallyGood) {
+  FakeDevice same{"mlx5_0", {{{linkLocal(), v2(0)}}}}, other{"mlx5_1", {{{linkLocal(), v2(7)}}, {{v2(8)}}}};
+  std::string both = "mlx5_1:2,mlx5_0";
+  EXPECT_EQ(choose({same, other}, both, false, {0, 2}), "mlx5_1:2:0");
+  EXPECT_EQ(choose({same, other}, both, false, {1, 2}), "mlx5_0:1:1");
+  auto count = [](std::vector<FakeDevice> devices, const std::string &wanted) {
+    machine = std::move(devices);
+    auto found = countVerbsPorts(library, wanted, kAddress, false);
+    return found ? std::to_string(*found) : std::string(found.status().message());
+  };
+  EXPECT_EQ(count({same, other}, both), "2");
+  EXPECT_EQ(count({same, other}, "mlx5_1"), "2");
+  EXPECT_EQ(count({same, other}, ""), "1") << "that with the job's address";
+  EXPECT_EQ(count({other}, ""), "2");
+  EXPECT_THAT(count({same, other}, "mlx5_0,mlx5_9"), HasSubstr("MAESTRO_IB_DEVICE=mlx5_9 names none"));
+  EXPECT_THAT(count({same, other}, "mlx5_0,,"), HasSubstr("an empty name")) << "which would mean any";
+}
+
 TEST(VerbsPortTest, WhatCannotBeUsedIsPassedOver) {
   FakeGid unreadable = v2(0);
   unreadable.isReadable = false;

@@ -115,7 +115,7 @@ private:
   }
 
   /// RDMA where MAESTRO_TEST_NETWORK asks for it: a machine that has none does not have it tested (test/guests).
-  Result<std::unique_ptr<transport::NetworkFabric>> openNetwork(const transport::Segments &own, uint32_t rank) const {
+  Result<std::unique_ptr<transport::Network>> openNetwork(const transport::Segments &own, uint32_t rank) const {
     const char *network = std::getenv("MAESTRO_TEST_NETWORK");
     if (network && std::string_view(network) == "verbs") {
       transport::VerbsOptions options;
@@ -126,12 +126,14 @@ private:
     }
     transport::LibfabricOptions options;
     options.unordered = rank % 2 == 1; // Both ways to keep counts behind what they count.
+    if (const char *provider = std::getenv("MAESTRO_LIBFABRIC_PROVIDER"))
+      options.provider = provider;
     return transport::openLibfabric(own, options, world.abort());
   }
 
   std::vector<std::unique_ptr<transport::SharedMemory>> memories;
   std::vector<std::unique_ptr<transport::Segments>> segments;
-  std::vector<std::unique_ptr<transport::NetworkFabric>> fabrics;
+  std::vector<std::unique_ptr<transport::Network>> fabrics;
 };
 
 using Setting = std::tuple<DeviceKind, RankKind>;

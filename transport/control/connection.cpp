@@ -1,5 +1,7 @@
 #include "transport/control/connection.h"
 
+#include "base/host_name.h"
+
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
@@ -174,9 +176,7 @@ bool isOwnAddress(const std::string &address) {
 }
 
 std::string outwardAddress() {
-  char host[256] = "";
-  (void)::gethostname(host, sizeof host - 1);
-  if (auto addresses = resolve(host))
+  if (auto addresses = resolve(hostName()))
     for (const std::string &address : *addresses)
       if (!isLoopback(address) && isOwnAddress(address))
         return address;

@@ -1,10 +1,11 @@
 #include "transport/control/meeting.h"
 
+#include "base/host_name.h"
 #include "base/log.h"
 #include "transport/control/messages.h"
+#include "transport/control/seating.h"
 
 #include <algorithm>
-#include <map>
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
@@ -20,12 +21,6 @@ constexpr size_t kMostStrangers = 256; ///< Connections that have not proven any
 constexpr auto kRefusalPatience = std::chrono::seconds(2);
 /// Between attempts to meet whoever listens at process 0's address.
 constexpr auto kRetryEvery = std::chrono::milliseconds(100);
-
-std::string hostName() {
-  char name[256] = "";
-  (void)::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// Another process that has proven who it is.
 struct Member {
@@ -103,13 +98,13 @@ private:
     StatusCode refusalCode = StatusCode::InvalidInput;
     // Those that come after it was refused are told why, too.
     auto isOver = [&] { return !refusal.empty() && Clock::now() > refused + kRefusalPatience; };
-    std::vector<uint32_t> seated;
+    Seating seating;
     while (missing() > 0 && !isOver()) {
       if (options.isStopped())
         return Status::interrupted("interrupted while " + missingText() + " had not come");
       forgetThoseWhoLeft();
       if (refusal.empty() && Clock::now() > began + options.spares.patience)
-        if (seated = wholeMachines(); !seated.empty())
+        if (seating = seatWholeMachines(options.spares, hosts()); !seating.processes.empty())
           break;
       if (Clock::now() >= deadline && refusal.empty())
         refused = Clock::now(), refusalCode = StatusCode::Unavailable,
@@ -133,37 +128,19 @@ private:
     listener = Descriptor(); // Who comes now is of another attempt, and tries again.
     if (!refusal.empty())
       return refuseAll(refusal, refusalCode);
-    seat.lostMachines = seated.empty() ? 0 : options.spares.machines - machinesOf(seated);
-    if (seated.empty())
-      for (uint32_t p = 0; p < members.size(); ++p)
-        seated.push_back(p);
-    assignSeats(seated);
+    seat.lostMachines = seating.lostMachines;
+    for (uint32_t p = 0; seat.lostMachines == 0 && p < members.size(); ++p)
+      seating.processes.push_back(p);
+    assignSeats(seating.processes);
     return Status();
   }
 
-  /// The processes of the machines of which all have come, where the job may go on with these; else none.
-  std::vector<uint32_t> wholeMachines() const {
-    const SpareMachines &spares = options.spares;
-    if (spares.mostLost == 0 || options.launch.processes % spares.machines != 0)
-      return {};
-    std::map<std::string, std::vector<uint32_t>> byHost;
-    for (uint32_t p = 0; p < members.size(); ++p)
-      if (p == 0 || members[p].connection)
-        byHost[members[p].who.host].push_back(p);
-    std::erase_if(byHost, [&](const auto &machine) {
-      return machine.second.size() != options.launch.processes / spares.machines;
-    });
-    if (byHost.size() >= spares.machines || byHost.size() + spares.mostLost < spares.machines)
-      return {};
-    std::vector<uint32_t> all;
-    for (const auto &[host, processes] : byHost)
-      all.insert(all.end(), processes.begin(), processes.end());
-    std::sort(all.begin(), all.end());
-    return all.front() == 0 ? all : std::vector<uint32_t>(); // This process leads the meeting.
-  }
-
-  uint32_t machinesOf(const std::vector<uint32_t> &processes) const {
-    return static_cast<uint32_t>(processes.size() / (options.launch.processes / options.spares.machines));
+  /// By process; empty: it has not come.
+  std::vector<std::string> hosts() const {
+    std::vector<std::string> all;
+    for (const Member &member : members)
+      all.push_back(member.connection || all.empty() ? member.who.host : ""); // The first is this process.
+    return all;
   }
 
   /// Tells all that have come, in the order in which they are numbered from now on; others are dismissed.

@@ -2,6 +2,8 @@
 
 #include "transport/kept_signals.h"
 #include "transport/libfabric/functions.h"
+#include "transport/network/network_fabric.h"
+#include "transport/network/sources.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -10,14 +12,23 @@
 #include <rdma/fi_rma.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace maestro::transport {
 namespace {
 
 constexpr uint32_t kVersion = FI_VERSION(1, 17);
-constexpr const char *kProvider = "tcp;ofi_rxm";
+struct Provider {
+  std::string_view name;
+  bool hasInternetAddress; ///< Else its network has addresses of another kind.
+};
+constexpr std::array kProviders = {Provider{"efa", false}, Provider{"cxi", false}, Provider{"tcp;ofi_rxm", true}};
+/// Between two looks at a provider whose completions wake nobody.
+constexpr auto kLookEvery = std::chrono::microseconds(20);
 constexpr size_t kMostNameBytes = 256;
 constexpr size_t kContexts = 512; ///< Writes under way, of all peers.
 constexpr int kCompletionsAtOnce = 16;
@@ -56,14 +67,13 @@ public:
   ~Implementation() override {
     stop();
     if (hasFailed() || abort.isRaised()) { // Closing what has lost a peer in the middle of a write is not safe.
-      for (auto &region : regions)
-        (void)region.release();
+      sources.forEach([](Owned<fid_mr> &region) { (void)region.release(); });
       (void)ownEndpoint.release(), (void)completions.release(), (void)addresses.release(), (void)domain.release(),
           (void)fabric.release();
       return;
     }
     // Before what they belong to.
-    regions.clear();
+    sources.clear();
     ownEndpoint.reset();
     completions.reset();
     addresses.reset();
@@ -86,19 +96,26 @@ public:
     queueAttributes.format = FI_CQ_FORMAT_DATA;
     queueAttributes.wait_obj = FI_WAIT_FD;
     queueAttributes.size = 4 * kContexts;
-    MAESTRO_TRY(check(::fi_cq_open(domain.get(), &queueAttributes, out(completions), nullptr), "opening the queue"));
+    bool wakes = ::fi_cq_open(domain.get(), &queueAttributes, out(completions), nullptr) == 0;
+    if (!wakes) { // Not all providers can.
+      queueAttributes.wait_obj = FI_WAIT_NONE;
+      MAESTRO_TRY(check(::fi_cq_open(domain.get(), &queueAttributes, out(completions), nullptr), "opening the queue"));
+    }
     MAESTRO_TRY(check(::fi_ep_bind(ownEndpoint.get(), &addresses->fid, 0), "binding the addresses"));
     MAESTRO_TRY(check(::fi_ep_bind(ownEndpoint.get(), &completions->fid, FI_TRANSMIT | FI_RECV), "binding the queue"));
     MAESTRO_TRY(check(::fi_enable(ownEndpoint.get()), "enabling the endpoint"));
-    MAESTRO_TRY(check(::fi_control(&completions->fid, FI_GETWAIT, &waitDescriptor), "waiting"));
+    if (wakes)
+      MAESTRO_TRY(check(::fi_control(&completions->fid, FI_GETWAIT, &waitDescriptor), "waiting"));
     for (Context &context : contexts)
       free.push_back(&context);
-    return registerSegments();
+    MAESTRO_TRY(registerSegments());
+    addSource(std::as_bytes(std::span(contexts)));
+    return Status();
   }
 
   std::string name() const override {
-    return std::string("libfabric ") + info->fabric_attr->prov_name + " over " + info->domain_attr->name + " (" +
-           options.address + ")";
+    return std::string("libfabric ") + info->fabric_attr->prov_name + " over " + info->domain_attr->name +
+           (hasInternetAddress ? " (" + options.address + ")" : "");
   }
 
 private:
@@ -109,40 +126,91 @@ private:
   }
 
   Status chooseProvider() {
+    std::string tried;
+    for (const Provider &provider : candidates()) {
+      long outcome = ask(provider);
+      if (outcome == 0) {
+        hasInternetAddress = provider.hasInternetAddress;
+        constexpr uint64_t kInOrder = FI_ORDER_RMA_WAW;
+        isOrdered = !options.unordered && (info->tx_attr->msg_order & kInOrder) == kInOrder &&
+                    info->ep_attr->max_order_waw_size >= (uint64_t{1} << 40);
+        wantsLocal = info->domain_attr->mr_mode & FI_MR_LOCAL;
+        return Status();
+      }
+      tried += std::string(tried.empty() ? "" : ", ") + "'" + std::string(provider.name) +
+               "': " + functions.strerror(static_cast<int>(-outcome));
+    }
+    return Status::unavailable("libfabric has no provider for address " + options.address + ": " + tried);
+  }
+
+  std::vector<Provider> candidates() const {
+    if (options.provider.empty())
+      return {kProviders.begin(), kProviders.end()};
+    auto known = std::find_if(kProviders.begin(), kProviders.end(),
+                              [&](const Provider &each) { return each.name == options.provider; });
+    return {{options.provider, known == kProviders.end() || known->hasInternetAddress}};
+  }
+
+  /// 0, or libfabric's number of what is wrong.
+  long ask(const Provider &provider) {
     fi_info *hints = functions.dupinfo(nullptr);
     if (!hints)
-      return Status::unavailable("libfabric: out of memory");
+      return -FI_ENOMEM;
     hints->caps = FI_MSG | FI_RMA;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
-    // Not FI_MR_LOCAL: what is written from is a device's memory, which is not registered.
-    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->fabric_attr->prov_name = ::strdup(kProvider);
+    hints->fabric_attr->prov_name = ::strndup(provider.name.data(), provider.name.size());
     KeptSignals kept;
-    long outcome = functions.getinfo(kVersion, options.address.c_str(), nullptr, FI_SOURCE, hints, &info);
+    const char *node = provider.hasInternetAddress ? options.address.c_str() : nullptr;
+    long outcome = functions.getinfo(kVersion, node, nullptr, node ? FI_SOURCE : 0, hints, &info);
     functions.freeinfo(hints);
-    if (outcome < 0)
-      return Status::unavailable(std::string("libfabric has no provider '") + kProvider + "' for address " +
-                                 options.address + ": " + functions.strerror(static_cast<int>(-outcome)));
-    constexpr uint64_t kInOrder = FI_ORDER_RMA_WAW;
-    isOrdered = !options.unordered && (info->tx_attr->msg_order & kInOrder) == kInOrder &&
-                info->ep_attr->max_order_waw_size >= (uint64_t{1} << 40);
-    return Status();
+    return outcome;
+  }
+
+  Result<Owned<fid_mr>> registerMemory(std::span<const std::byte> memory, uint64_t access) {
+    Owned<fid_mr> region;
+    MAESTRO_TRY(
+        check(::fi_mr_reg(domain.get(), memory.data(), memory.size(), access, 0, ++registered, 0, out(region), nullptr),
+              "registering memory"));
+    if (info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
+      MAESTRO_TRY(check(::fi_mr_bind(region.get(), &ownEndpoint->fid, 0), "binding memory"));
+      MAESTRO_TRY(check(::fi_mr_enable(region.get()), "enabling memory"));
+    }
+    return region;
   }
 
   Status registerSegments() {
     RankRange here = segments.ranksHere();
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
       std::span<std::byte> segment = segments.segment(rank);
-      Owned<fid_mr> region;
-      if (!segment.empty())
-        MAESTRO_TRY(check(::fi_mr_reg(domain.get(), segment.data(), segment.size(), FI_REMOTE_WRITE, 0, 1 + rank, 0,
-                                      out(region), nullptr),
-                          "registering memory"));
-      regions.push_back(std::move(region));
+      segmentKeys.push_back(0);
+      if (segment.empty())
+        continue;
+      MAESTRO_ASSIGN(auto region, registerMemory(segment, FI_REMOTE_WRITE | (wantsLocal ? FI_WRITE : 0)));
+      segmentKeys.back() = ::fi_mr_key(region.get());
+      sources.add(segment, std::move(region));
     }
     return Status();
+  }
+
+  void addSource(std::span<const std::byte> memory) override {
+    if (wantsLocal)
+      sources.add(memory);
+  }
+  void removeSource(std::span<const std::byte> memory) override {
+    if (wantsLocal)
+      sources.remove(memory);
+  }
+
+  /// The provider's descriptor.
+  Result<uint64_t> sourceKey(std::span<const std::byte> bytes) override {
+    if (!wantsLocal)
+      return uint64_t{0};
+    return sources.find(
+        bytes, [this](std::span<const std::byte> source) { return registerMemory(source, FI_WRITE); },
+        [](const Owned<fid_mr> &region) { return reinterpret_cast<uint64_t>(::fi_mr_desc(region.get())); });
   }
 
   std::vector<std::byte> endpoint() const override {
@@ -154,11 +222,10 @@ private:
   }
 
   FabricCard::Segment segmentCard(uint32_t rank) const override {
-    fid_mr *region = regions[rank - segments.ranksHere().first].get();
     FabricCard::Segment segment;
     if (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
       segment.base = reinterpret_cast<uint64_t>(segments.segment(rank).data());
-    segment.key = region ? ::fi_mr_key(region) : 0;
+    segment.key = segmentKeys[rank - segments.ranksHere().first];
     return segment;
   }
 
@@ -178,6 +245,10 @@ private:
   int busyPollMs() const override { return 1; } // The provider moves things only when it is asked.
 
   int arm() override {
+    if (waitDescriptor < 0) {
+      std::this_thread::sleep_for(kLookEvery);
+      return -1;
+    }
     fid *waits[] = {&completions->fid};
     return ::fi_trywait(fabric.get(), waits, 1) == FI_SUCCESS ? waitDescriptor : -1;
   }
@@ -225,14 +296,23 @@ private:
     context.peer = peer.number;
     context.taken = next.taken;
     const std::byte *from = next.from;
+    uint64_t descriptor = next.sourceKey;
     if (next.kind == Operation::Kind::Put) {
       context.inlined = next.inlined;
       from = context.inlined.data();
+      Result<uint64_t> own = sourceKey(context.inlined);
+      if (!own) {
+        fail(&peer, std::string(own.status().message()));
+        return 0;
+      }
+      descriptor = *own;
     }
+    auto *description = reinterpret_cast<void *>(descriptor);
     iovec source{const_cast<std::byte *>(from), next.bytes};
     fi_rma_iov target{address, next.bytes, key};
     fi_msg_rma message{};
     message.msg_iov = &source;
+    message.desc = wantsLocal ? &description : nullptr;
     message.iov_count = 1;
     message.addr = ways[peer.number].address;
     message.rma_iov = &target;
@@ -301,13 +381,17 @@ private:
 
   fi_info *info = nullptr;
   bool isOrdered = true;
+  bool wantsLocal = false; ///< What is written from must be registered, too.
+  bool hasInternetAddress = true;
   Owned<fid_fabric> fabric;
   Owned<fid_domain> domain;
   Owned<fid_av> addresses;
   Owned<fid_cq> completions;
   Owned<fid_ep> ownEndpoint;
-  std::vector<Owned<fid_mr>> regions; ///< By rank that is here; null where its segment is empty.
-  std::vector<Way> ways;              ///< By peer.
+  Sources<Owned<fid_mr>> sources;
+  std::vector<uint64_t> segmentKeys; ///< By rank that is here.
+  uint64_t registered = 0;           ///< Numbers keys, where the provider does not.
+  std::vector<Way> ways;             ///< By peer.
   int waitDescriptor = -1;
   std::vector<Context> contexts;
   std::vector<Context *> free;
@@ -315,12 +399,12 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<NetworkFabric>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
-                                                     const Abort &abort) {
+Result<std::unique_ptr<Network>> openLibfabric(const Segments &segments, const LibfabricOptions &options,
+                                               const Abort &abort) {
   MAESTRO_ASSIGN(const LibfabricFunctions *functions, loadLibfabric());
   auto fabric = std::make_unique<Implementation>(segments, options, abort, *functions);
   MAESTRO_TRY(fabric->open());
-  return std::unique_ptr<NetworkFabric>(std::move(fabric));
+  return std::unique_ptr<Network>(std::move(fabric));
 }
 
 } // namespace maestro::transport

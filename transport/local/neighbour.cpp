@@ -1,8 +1,8 @@
 #include "transport/local/neighbour.h"
 
 #include "base/bytes.h"
+#include "base/host_name.h"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -18,9 +18,7 @@ constexpr uint16_t kVersion = 1;
 std::string machineName() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  return boot + " " + host.data();
+  return boot + " " + hostName();
 }
 
 uint64_t inodeOf(const char *path) {

@@ -107,9 +107,9 @@ Traffic NetworkFabric::traffic() const {
 // ---- by any thread
 
 void NetworkFabric::write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) {
-  std::optional<uint32_t> key = sourceKey(from, bytes);
+  Result<uint64_t> key = sourceKey({from, bytes}).withContext(name());
   if (!key)
-    return;
+    return abort.raise(segments.ranksHere().first, key.status());
   Operation operation;
   operation.kind = Operation::Kind::Write;
   operation.rank = to.rank;

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "transport/abort.h"
-#include "transport/fabric.h"
 #include "transport/network/card.h"
+#include "transport/network/network.h"
 #include "transport/network/ring.h"
 #include "transport/segments.h"
 #include "transport/wait.h"
@@ -26,35 +26,19 @@
 
 namespace maestro::transport {
 
-class NetworkFabric : public Fabric {
+class NetworkFabric : public Network {
 public:
   NetworkFabric(const NetworkFabric &) = delete;
   ~NetworkFabric() override;
 
-  // ---- before things move, by one thread
-
-  /// What another process must know to write here.
-  std::vector<std::byte> card() const;
-  /// The ranks of another process, from its card; `name` is the process's in messages. InvalidInput where that is not
-  /// one, or not theirs.
-  Status connect(RankRange ranks, const std::string &name, std::span<const std::byte> card);
-  /// Whether every peer can be written to. When all have connected to all.
-  virtual Status probe() { return Status(); }
-  /// From now on things move.
-  Status start();
-  /// Such as "libfabric tcp;ofi_rxm over eth0 (10.0.0.2)".
-  virtual std::string name() const = 0;
-
-  // ---- by any thread
-
+  std::vector<std::byte> card() const final;
+  Status connect(RankRange ranks, const std::string &name, std::span<const std::byte> card) final;
+  Status start() final;
   void write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) final;
   void put(const Place &to, std::span<const std::byte> bytes) final;
   void signal(const WordPlace &word, uint64_t more) final;
   void awaitIdle() final;
   Traffic traffic() const final;
-  /// What the network's own counters say of trouble since this fabric was opened, such as "packet_seq_err 3"; empty:
-  /// nothing, or it has none.
-  virtual std::string troubles() const { return ""; }
 
 protected:
   struct Peer {
@@ -78,8 +62,8 @@ protected:
   /// Where the segment of a rank that is here is, as the others' writes name it.
   virtual FabricCard::Segment segmentCard(uint32_t rank) const = 0;
   virtual Status connectPeer(const Peer &peer, std::span<const std::byte> endpoint) = 0;
-  /// What write() must know of the memory that it is given; nothing where the job ends for it.
-  virtual std::optional<uint32_t> sourceKey(const std::byte *, uint64_t) { return 0; }
+  /// What write() must know of the memory that it is given. An error ends the job.
+  virtual Result<uint64_t> sourceKey(std::span<const std::byte>) { return uint64_t{0}; }
 
   // ---- by the fabric's thread
 

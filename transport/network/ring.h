@@ -17,7 +17,7 @@ struct Operation {
   uint64_t bytes = 0;  ///< Of a signal: how much.
   uint32_t word = 0;   ///< Of a signal.
   const std::byte *from = nullptr;
-  uint32_t sourceKey = 0; ///< Of the memory there, where the network wants one.
+  uint64_t sourceKey = 0; ///< Of the memory there, where the network wants one.
   Word *taken = nullptr;
   std::array<std::byte, Fabric::kMostPutBytes> inlined{};
 };

@@ -20,7 +20,7 @@ struct Wanted {
   std::optional<uint8_t> port, gid;
 };
 
-Result<Wanted> parseWanted(const std::string &text) {
+Result<Wanted> parseOne(const std::string &text) {
   Wanted wanted;
   wanted.text = text;
   std::array<std::string_view, 3> parts;
@@ -47,6 +47,19 @@ Result<Wanted> parseWanted(const std::string &text) {
     (i == 1 ? wanted.port : wanted.gid) = number;
   }
   return wanted;
+}
+
+Result<std::vector<Wanted>> parseWanted(const std::string &text) {
+  std::vector<Wanted> all;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    if (begin == end && !text.empty())
+      return Status::invalidInput(std::string(kVariable) + "=" + text + ": an empty name between commas");
+    MAESTRO_ASSIGN(Wanted one, parseOne(text.substr(begin, end - begin)));
+    all.push_back(std::move(one));
+    begin = end + 1;
+  }
+  return all;
 }
 
 /// Empty where the GID is none that maps an IPv4 address.
@@ -78,9 +91,8 @@ int queryPort(ibv_context *context, uint8_t number, ibv_port_attr &attributes) {
 
 class Search {
 public:
-  Search(const VerbsFunctions &functions, const Wanted &wanted, const std::string &address, bool onlyAddress,
-         PortShare share)
-      : functions(functions), wanted(wanted), address(address), onlyAddress(onlyAddress), share(share) {
+  Search(const VerbsFunctions &functions, const std::vector<Wanted> &all, const std::string &address, bool onlyAddress)
+      : functions(functions), all(all), address(address), onlyAddress(onlyAddress) {
     devices = functions.getDeviceList(&count);
   }
   ~Search() {
@@ -89,21 +101,36 @@ public:
   }
   Search(const Search &) = delete;
 
-  Result<VerbsPort> open() {
+  /// The equally good.
+  Result<std::vector<Candidate>> find() {
     if (!devices || count == 0)
       return Status::unavailable(devices ? "no RDMA device"
                                          : std::string("RDMA devices cannot be listed: ") + std::strerror(errno));
-    for (size_t d = 0; d < static_cast<size_t>(count); ++d)
-      if (wanted.device.empty() || wanted.device == nameOf(d))
-        look(d);
-      else
-        notes += note(d, 0) + "another device";
-    if (found.empty())
-      return Status::unavailable((wanted.text.empty()
-                                      ? "no RDMA port can be used"
-                                      : std::string(kVariable) + "=" + wanted.text + " names none that can be used") +
-                                 ": " + notes);
-    Candidate best = choose();
+    for (const Wanted &one : all) {
+      wanted = one;
+      notes.clear();
+      size_t before = found.size();
+      for (size_t d = 0; d < static_cast<size_t>(count); ++d)
+        if (wanted.device.empty() || wanted.device == nameOf(d))
+          look(d);
+        else
+          notes += note(d, 0) + "another device";
+      if (found.size() == before)
+        return Status::unavailable((wanted.text.empty()
+                                        ? "no RDMA port can be used"
+                                        : std::string(kVariable) + "=" + wanted.text + " names none that can be used") +
+                                   ": " + notes);
+    }
+    if (all.size() > 1)
+      return found;
+    int most = std::max_element(found.begin(), found.end(), [](const Candidate &a, const Candidate &b) {
+                 return a.rank < b.rank;
+               })->rank;
+    std::erase_if(found, [&](const Candidate &candidate) { return candidate.rank < most; });
+    return found;
+  }
+
+  Result<VerbsPort> open(const Candidate &best) const {
     auto context = openDevice(best.device);
     VerbsPort port;
     ibv_port_attr attributes;
@@ -124,15 +151,6 @@ public:
   }
 
 private:
-  /// Neighbours take neighbouring ports.
-  Candidate choose() {
-    int most = std::max_element(found.begin(), found.end(), [](const Candidate &a, const Candidate &b) {
-                 return a.rank < b.rank;
-               })->rank;
-    std::erase_if(found, [&](const Candidate &candidate) { return candidate.rank < most; });
-    return found[uint64_t{share.index} * found.size() / std::max(share.count, 1u)];
-  }
-
   std::string nameOf(size_t device) const { return functions.getDeviceName(devices[device]); }
   std::string note(size_t device, uint8_t port) const {
     return (notes.empty() ? "" : "; ") + nameOf(device) + (port ? " port " + std::to_string(port) : "") + ": ";
@@ -198,12 +216,12 @@ private:
   }
 
   const VerbsFunctions &functions;
-  const Wanted &wanted;
+  const std::vector<Wanted> &all;
+  Wanted wanted; ///< That is looked for.
   const std::string &address;
   const bool onlyAddress;
   int count = 0;
   ibv_device **devices = nullptr;
-  const PortShare share;
   std::vector<Candidate> found; ///< One a port.
   std::string notes;
 };
@@ -220,8 +238,18 @@ std::string VerbsPort::text() const {
 
 Result<VerbsPort> openVerbsPort(const VerbsFunctions &functions, const std::string &text, const std::string &address,
                                 bool onlyAddress, PortShare share) {
-  MAESTRO_ASSIGN(Wanted wanted, parseWanted(text));
-  return Search(functions, wanted, address, onlyAddress, share).open();
+  MAESTRO_ASSIGN(auto wanted, parseWanted(text));
+  Search search(functions, wanted, address, onlyAddress);
+  MAESTRO_ASSIGN(auto found, search.find());
+  // Neighbours take neighbouring ports.
+  return search.open(found[uint64_t{share.index} * found.size() / std::max(share.count, 1u)]);
+}
+
+Result<uint32_t> countVerbsPorts(const VerbsFunctions &functions, const std::string &text, const std::string &address,
+                                 bool onlyAddress) {
+  MAESTRO_ASSIGN(auto wanted, parseWanted(text));
+  MAESTRO_ASSIGN(auto found, Search(functions, wanted, address, onlyAddress).find());
+  return static_cast<uint32_t>(found.size());
 }
 
 } // namespace maestro::transport

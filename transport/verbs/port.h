@@ -30,16 +30,20 @@ struct VerbsPort {
   std::string text() const;
 };
 
-/// Of the processes of one machine, which share its ports: each takes one of those that are equally good.
+/// Of those of one machine who share its ports: each takes one of the ports that are equally good.
 struct PortShare {
   uint32_t index = 0, count = 1;
 };
 
 /// Opens the best active port: one whose GID is `address` as RoCE v2 has it, else one of InfiniBand, else any RoCE v2
 /// with an IPv4 address, which has a network of its own. `wanted` narrows the choice: "DEVICE", "DEVICE:PORT",
-/// "DEVICE:PORT:GID". `onlyAddress`: RoCE that has another address is not used, unless it is wanted.
+/// "DEVICE:PORT:GID", or several of these with commas between them, which then are equally good and must all be there.
+/// `onlyAddress`: RoCE that has another address is not used, unless it is wanted.
 /// Unavailable where there is none, with what there is; InvalidInput where `wanted` cannot be read.
 Result<VerbsPort> openVerbsPort(const VerbsFunctions &functions, const std::string &wanted, const std::string &address,
                                 bool onlyAddress, PortShare share = {});
+/// How many are equally good. Errors as openVerbsPort().
+Result<uint32_t> countVerbsPorts(const VerbsFunctions &functions, const std::string &wanted, const std::string &address,
+                                 bool onlyAddress);
 
 } // namespace maestro::transport

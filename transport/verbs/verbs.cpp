@@ -1,5 +1,7 @@
 #include "transport/verbs/verbs.h"
 
+#include "transport/network/network_fabric.h"
+#include "transport/network/sources.h"
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/functions.h"
 #include "transport/verbs/port.h"
@@ -13,7 +15,6 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
-#include <mutex>
 #include <random>
 #include <sys/resource.h>
 #include <thread>
@@ -62,13 +63,6 @@ public:
 private:
   T *object = nullptr;
   int (*destroy)(T *) = nullptr;
-};
-
-/// Memory that is written from.
-struct Source {
-  const std::byte *begin = nullptr;
-  uint64_t bytes = 0;
-  Owned<ibv_mr> region; ///< Null: nothing was written from it yet.
 };
 
 /// The queue pair of a peer.
@@ -133,8 +127,9 @@ public:
       queue.taken[queue.posted % kQueueDepth] = nullptr;
       ibv_send_wr nothing{};
       nothing.opcode = IBV_WR_RDMA_WRITE;
-      nothing.wr.rdma.remote_addr = remote[peer->ranks.first].base;
-      nothing.wr.rdma.rkey = static_cast<uint32_t>(remote[peer->ranks.first].key);
+      const FabricCard::Segment &segment = remote[options.rail.firstOf(peer->ranks)];
+      nothing.wr.rdma.remote_addr = segment.base;
+      nothing.wr.rdma.rkey = static_cast<uint32_t>(segment.key);
       works[0] = nothing;
       send(*peer, queue, 1);
     }
@@ -150,17 +145,8 @@ public:
 
   // ---- by any thread
 
-  void addSource(std::span<const std::byte> memory) override {
-    std::lock_guard lock(sourceMutex);
-    auto above = std::upper_bound(sources.begin(), sources.end(), memory.data(),
-                                  [](const std::byte *at, const Source &source) { return at < source.begin; });
-    sources.insert(above, {memory.data(), memory.size(), {}});
-  }
-
-  void removeSource(std::span<const std::byte> memory) override {
-    std::lock_guard lock(sourceMutex);
-    std::erase_if(sources, [&](const Source &source) { return source.begin == memory.data(); });
-  }
+  void addSource(std::span<const std::byte> memory) override { sources.add(memory); }
+  void removeSource(std::span<const std::byte> memory) override { sources.remove(memory); }
 
 private:
   template <typename T> Status make(Owned<T> &to, T *object, int (*destroy)(T *), const char *what) {
@@ -198,10 +184,11 @@ private:
     return Status();
   }
 
-  Result<Owned<ibv_mr>> registerMemory(const std::byte *begin, uint64_t bytes, unsigned access) {
+  Result<Owned<ibv_mr>> registerMemory(std::span<const std::byte> source, unsigned access) {
     // Counts travel as completions, which make all writes before them visible.
-    auto *memory = const_cast<std::byte *>(begin);
-    Owned<ibv_mr> region(functions.registerMemory(domain.get(), memory, bytes, reinterpret_cast<uintptr_t>(memory),
+    auto *memory = const_cast<std::byte *>(source.data());
+    Owned<ibv_mr> region(functions.registerMemory(domain.get(), memory, source.size(),
+                                                  reinterpret_cast<uintptr_t>(memory),
                                                   access | IBV_ACCESS_RELAXED_ORDERING),
                          functions.deregisterMemory);
     if (region)
@@ -209,10 +196,10 @@ private:
     int error = errno;
     rlimit limit{};
     std::string remedy;
-    if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < bytes)
+    if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < source.size())
       remedy = "; this process may lock " + std::to_string(limit.rlim_cur) +
                " bytes: raise it (ulimit -l unlimited; docker run --ulimit memlock=-1), or use --transport libfabric";
-    return Status::unavailable(name() + ": registering " + std::to_string(bytes) + " bytes: " + std::strerror(error) +
+    return Status::unavailable("registering " + std::to_string(source.size()) + " bytes: " + std::strerror(error) +
                                remedy);
   }
 
@@ -220,41 +207,22 @@ private:
     RankRange here = segments.ranksHere();
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
       std::span<const std::byte> segment = segments.segment(rank);
-      if (segment.empty())
-        continue;
-      MAESTRO_ASSIGN(auto region,
-                     registerMemory(segment.data(), segment.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-      addSource(segment);
-      find(segment.data(), segment.size())->region = std::move(region);
+      Owned<ibv_mr> region;
+      if (!segment.empty() && options.rail.carries(rank, here)) {
+        MAESTRO_ASSIGN(region,
+                       registerMemory(segment, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE).withContext(name()));
+      }
+      segmentKeys.push_back(region ? region->rkey : 0);
+      if (!segment.empty())
+        sources.add(segment, std::move(region));
     }
     return Status();
   }
 
-  /// Null where the memory was not made known.
-  Source *find(const std::byte *from, uint64_t bytes) {
-    auto above = std::upper_bound(sources.begin(), sources.end(), from,
-                                  [](const std::byte *at, const Source &source) { return at < source.begin; });
-    if (above == sources.begin())
-      return nullptr;
-    Source &source = *(above - 1);
-    return from + bytes <= source.begin + source.bytes ? &source : nullptr;
-  }
-
-  std::optional<uint32_t> sourceKey(const std::byte *from, uint64_t bytes) override {
-    std::lock_guard lock(sourceMutex); // Rarely two at once.
-    Source *source = find(from, bytes);
-    if (source && !source->region) {
-      auto region = registerMemory(source->begin, source->bytes, 0);
-      if (!region) {
-        abort.raise(segments.ranksHere().first, region.status());
-        return std::nullopt;
-      }
-      source->region = std::move(*region);
-    }
-    if (source)
-      return source->region->lkey;
-    abort.raise(segments.ranksHere().first, name() + ": a write from memory that was not made known");
-    return std::nullopt;
+  Result<uint64_t> sourceKey(std::span<const std::byte> bytes) override {
+    return sources.find(
+        bytes, [this](std::span<const std::byte> source) { return registerMemory(source, 0); },
+        [](const Owned<ibv_mr> &region) -> uint64_t { return region->lkey; });
   }
 
   // ---- connecting
@@ -272,11 +240,8 @@ private:
 
   FabricCard::Segment segmentCard(uint32_t rank) const override {
     FabricCard::Segment segment;
-    for (const Source &source : sources)
-      if (std::span<std::byte> memory = segments.segment(rank); !memory.empty() && source.begin == memory.data()) {
-        segment.base = reinterpret_cast<uint64_t>(memory.data());
-        segment.key = source.region->rkey;
-      }
+    segment.base = reinterpret_cast<uint64_t>(segments.segment(rank).data());
+    segment.key = segmentKeys[rank - segments.ranksHere().first];
     return segment;
   }
 
@@ -379,7 +344,8 @@ private:
       break;
     }
     uint64_t bytes = std::min<uint64_t>(next.bytes - queue.sentOfFirst, port.maxMessageBytes);
-    part = {reinterpret_cast<uintptr_t>(next.from + queue.sentOfFirst), static_cast<uint32_t>(bytes), next.sourceKey};
+    part = {reinterpret_cast<uintptr_t>(next.from + queue.sentOfFirst), static_cast<uint32_t>(bytes),
+            static_cast<uint32_t>(next.sourceKey)};
     work.wr.rdma.remote_addr += queue.sentOfFirst;
     queue.sentOfFirst += bytes;
     if (queue.sentOfFirst < next.bytes)
@@ -540,8 +506,8 @@ private:
   Owned<ibv_srq> pendingReceives;
   std::vector<std::unique_ptr<Queue>> queues; ///< In the order of the options' peers.
   std::vector<Queue *> ways;                  ///< By peer.
-  std::mutex sourceMutex;
-  std::vector<Source> sources; ///< By address.
+  Sources<Owned<ibv_mr>> sources;
+  std::vector<uint32_t> segmentKeys; ///< By rank that is here; 0 where another rail carries what is written to it.
 
   std::array<ibv_send_wr, kChain> works{};
   std::array<ibv_sge, kChain> parts{};
@@ -554,12 +520,16 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<NetworkFabric>> openVerbs(const Segments &segments, const VerbsOptions &options,
-                                                 const Abort &abort) {
+Result<uint32_t> countVerbsPorts(const VerbsOptions &options) {
+  MAESTRO_ASSIGN(const VerbsFunctions *functions, loadVerbs());
+  return countVerbsPorts(*functions, options.device, options.address, options.onlyAddress);
+}
+
+Result<std::unique_ptr<Network>> openVerbs(const Segments &segments, const VerbsOptions &options, const Abort &abort) {
   MAESTRO_ASSIGN(const VerbsFunctions *functions, loadVerbs());
   auto fabric = std::make_unique<Implementation>(segments, options, abort, *functions);
   MAESTRO_TRY(fabric->open());
-  return std::unique_ptr<NetworkFabric>(std::move(fabric));
+  return std::unique_ptr<Network>(std::move(fabric));
 }
 
 } // namespace maestro::transport

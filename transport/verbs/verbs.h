@@ -10,7 +10,9 @@
 // and nothing else, and segments alone.
 #pragma once
 
-#include "transport/network/network_fabric.h"
+#include "transport/abort.h"
+#include "transport/network/rails.h"
+#include "transport/segments.h"
 #include "transport/verbs/port.h"
 
 #include <memory>
@@ -24,12 +26,15 @@ struct VerbsOptions {
   std::string device;                ///< As MAESTRO_IB_DEVICE says; empty: the best there is.
   bool onlyAddress = false;          ///< RoCE that has another address is not used, unless `device` names it.
   PortShare share;                   ///< Of equally good ports.
+  Rail rail;                         ///< What this one carries.
   std::vector<RankRange> peers;      ///< The ranks of every other process.
 };
 
+/// How many equally good ports there are. Unavailable and InvalidInput as openVerbs().
+Result<uint32_t> countVerbsPorts(const VerbsOptions &options);
+
 /// Unavailable where the library, a device or a port is missing, with what there is; InvalidInput where `device` cannot
 /// be read.
-Result<std::unique_ptr<NetworkFabric>> openVerbs(const Segments &segments, const VerbsOptions &options,
-                                                 const Abort &abort);
+Result<std::unique_ptr<Network>> openVerbs(const Segments &segments, const VerbsOptions &options, const Abort &abort);
 
 } // namespace maestro::transport

@@ -1,0 +1,38 @@
+// A fabric between processes over a network, as who opens it sees it: addresses are exchanged, then things move.
+#pragma once
+
+#include "base/status.h"
+#include "transport/fabric.h"
+#include "transport/rank_range.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace maestro::transport {
+
+class Network : public Fabric {
+public:
+  // ---- before things move, by one thread
+
+  /// What another process must know to write here.
+  virtual std::vector<std::byte> card() const = 0;
+  /// The ranks of another process, from its card; `name` is the process's in messages. InvalidInput where that is not
+  /// one, or not theirs.
+  virtual Status connect(RankRange ranks, const std::string &name, std::span<const std::byte> card) = 0;
+  /// Whether every peer can be written to. When all have connected to all.
+  virtual Status probe() { return Status(); }
+  /// From now on things move.
+  virtual Status start() = 0;
+  /// Such as "libfabric tcp;ofi_rxm over eth0 (10.0.0.2)".
+  virtual std::string name() const = 0;
+
+  // ---- by any thread
+
+  /// What the network's own counters say of trouble since it was opened, such as "packet_seq_err 3"; empty: nothing, or
+  /// it has none.
+  virtual std::string troubles() const { return ""; }
+};
+
+} // namespace maestro::transport
