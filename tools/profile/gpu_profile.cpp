@@ -136,8 +136,7 @@ private:
     if (s.size() == 3)
       grids[subject.curve].push_back({s[0], s[1], s[2], Seconds(seconds)});
     else
-      curves[subject.curve].push_back(
-          {s.empty() ? static_cast<double>(exactBytes(subject)) : s[0], Seconds(seconds)});
+      curves[subject.curve].push_back({s.empty() ? static_cast<double>(exactBytes(subject)) : s[0], Seconds(seconds)});
     return Status();
   }
 
