@@ -97,7 +97,7 @@ EXAMPLES = {example.name: example for example in (
 
 def profile(scratch, *flags, name="device") -> pathlib.Path:
     path = scratch.path / f"{name}.yaml"
-    scratch.bench().succeed("maestro-profile", "-o", path, *flags)
+    scratch.bench().succeed("maestro-profile", "--device", "cpu", "-o", path, *flags)
     return path
 
 
