@@ -31,14 +31,8 @@ struct AtomicSection {
   double presence = 1;                        ///< Of all samples, those that take part.
   std::vector<uint32_t> unpadded = {};   ///< The samples of a micro-batch have the same value in each of these dims.
   std::vector<uint32_t> lossChunks = {}; ///< Chunks to choose from beside one, ascending.
-  /// Of those, for what is computed again, too: more save little more.
-  uint32_t usualLossChunks() const {
-    constexpr uint32_t kEnough = 8;
-    uint32_t most = 1;
-    for (uint32_t chunks : lossChunks)
-      most = chunks <= kEnough ? chunks : most;
-    return most;
-  }
+  /// With anything computed again: that takes more time than chunks do.
+  uint32_t mostLossChunks() const { return lossChunks.empty() ? 1 : lossChunks.back(); }
   bool has(const RecomputeChoice &choice, bool splits = false) const {
     auto hasKind = [&](Recompute kind) { return variants.count({kind, splits, choice.lossChunks}) > 0; };
     return hasKind(choice.most) &&

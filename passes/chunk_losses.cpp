@@ -436,7 +436,7 @@ struct ChunkLossesPass : PassWrapper<ChunkLossesPass, OperationPass<ModuleOp>> {
 } // namespace
 
 std::vector<uint32_t> lossChunkCounts(ModuleOp section) {
-  constexpr std::array<uint32_t, 3> kCounts = {2, 8, 32};
+  constexpr std::array<uint32_t, 2> kCounts = {2, 8}; // Beyond, adding up the head's gradient takes more than it saves.
   func::FuncOp step = findFunction(section, attributes::kStepFunction);
   int64_t widening = 0;
   for (const Region &region : step ? RegionFinder(step).find() : std::vector<Region>())

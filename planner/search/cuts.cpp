@@ -34,7 +34,7 @@ std::optional<RecomputeChoice> recomputeChoice(const AtomicModel &model, uint32_
 std::vector<RecomputeChoice> recomputeChoices(const SearchProblem &problem, uint32_t section, uint32_t everyPart) {
   const SearchPins &pins = problem.pins[section];
   const cost_models::AtomicSection &chain = problem.model.sections[section];
-  std::vector<uint32_t> one{pins.lossChunks.value_or(chain.usualLossChunks())}, each{pins.lossChunks.value_or(1)};
+  std::vector<uint32_t> one{pins.lossChunks.value_or(chain.mostLossChunks())}, each{pins.lossChunks.value_or(1)};
   if (!pins.lossChunks)
     each.insert(each.end(), chain.lossChunks.begin(), chain.lossChunks.end());
   std::vector<RecomputeChoice> list;
