@@ -1,6 +1,7 @@
 #include "executor/core/checkpoint_files.h"
 
 #include "base/log.h"
+#include "plan/parameter_groups.h"
 #include "plan/reserved_names.h"
 
 #include <fmt/format.h>
@@ -21,8 +22,8 @@ std::string_view componentName(const plan::Plan &plan, const fb::Parameter &para
 
 constexpr fb::BindingKind kMoments[] = {fb::BindingKind::Moment1, fb::BindingKind::Moment2};
 
-std::string_view momentName(const plan::Plan &plan, fb::BindingKind kind) {
-  if (plan->training()->optimizer() == fb::Optimizer::Sgd)
+std::string_view momentName(const plan::Plan &plan, uint32_t group, fb::BindingKind kind) {
+  if (plan::optimizerOf(*plan->training(), group).kind == fb::Optimizer::Sgd)
     return "momentum_buffer";
   return kind == fb::BindingKind::Moment1 ? "exp_avg" : "exp_avg_sq";
 }
@@ -143,7 +144,7 @@ std::vector<SavedName> optimizerNames(const plan::Plan &plan, const IsBound &isB
       if (isBound(kind, p)) {
         const fb::Parameter &parameter = *plan->parameters()->Get(p);
         names.push_back({fmt::format("{}.{}.{}", componentName(plan, parameter), parameter.name()->string_view(),
-                                     momentName(plan, kind)),
+                                     momentName(plan, parameter.group(), kind)),
                          kind, p});
       }
   return names;

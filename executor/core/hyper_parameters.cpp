@@ -1,5 +1,7 @@
 #include "executor/core/hyper_parameters.h"
 
+#include "plan/parameter_groups.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -32,12 +34,13 @@ double clipFactor(const plan::fb::Training &training, double gradientNorm) {
   return std::min(1.0, limit / (gradientNorm + 1e-6));
 }
 
-std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint64_t step, uint64_t updates,
-                                     double gradientScale) {
+std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint32_t group, uint64_t step,
+                                     uint64_t updates, double gradientScale) {
+  plan::GroupOptimizer optimizer = plan::optimizerOf(training, group);
   double t = static_cast<double>(updates);
-  return {static_cast<float>(learningRate(training, step)),
-          static_cast<float>(1.0 - std::pow(training.beta1(), t)),
-          static_cast<float>(1.0 - std::pow(training.beta2(), t)),
+  return {static_cast<float>(learningRate(training, step) * (optimizer.lr / training.lr())),
+          static_cast<float>(1.0 - std::pow(optimizer.beta1, t)),
+          static_cast<float>(1.0 - std::pow(optimizer.beta2, t)),
           static_cast<float>(gradientScale),
           static_cast<float>(t),
           0,

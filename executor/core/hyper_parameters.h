@@ -18,10 +18,10 @@ double learningRate(const plan::fb::Training &training, uint64_t step);
 /// as torch.nn.utils.clip_grad_norm_ computes it.
 double clipFactor(const plan::fb::Training &training, double gradientNorm);
 
-/// BindingKind::HyperParameters: lr of `step`, 1−β1^updates, 1−β2^updates, gradient scale, updates,
-/// 0, 0, 0. `updates`: the optimizer's, this one included; fewer than steps where some were not
-/// applied.
-std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint64_t step, uint64_t updates,
-                                     double gradientScale);
+/// BindingKind::HyperParameters of a group (plan/parameter_groups.h): lr of `step`, 1−β1^updates, 1−β2^updates,
+/// gradient scale, updates, 0, 0, 0. `updates`: the optimizer's, this one included; fewer than steps where some were
+/// not applied.
+std::array<float, 8> hyperParameters(const plan::fb::Training &training, uint32_t group, uint64_t step,
+                                     uint64_t updates, double gradientScale);
 
 } // namespace maestro::executor

@@ -144,10 +144,10 @@ void Station::zeroGradients() {
                       table.buffers()->Get(binding->buffer())->bytes());
 }
 
-void Station::writeHyperParameters(const std::array<float, 8> &values) {
-  uint32_t buffer = executable->boundBuffer(fb::BindingKind::HyperParameters, 0);
-  if (buffer != kNone)
-    device.write(Queue::Compute, executable->address(buffer, 0), values.data(), sizeof values);
+void Station::writeHyperParameters(std::span<const std::array<float, 8>> byGroup) {
+  for (uint32_t group = 0; group < byGroup.size(); ++group)
+    if (uint32_t buffer = executable->boundBuffer(fb::BindingKind::HyperParameters, group); buffer != kNone)
+      device.write(Queue::Compute, executable->address(buffer, 0), byGroup[group].data(), sizeof byGroup[group]);
 }
 
 bool Station::readNormSquares(uint32_t index, double &value) {

@@ -51,7 +51,7 @@ public:
   void writeScales(std::span<const float> scales);
   /// Queues what an update leaves of the gradients, without the update.
   void zeroGradients();
-  void writeHyperParameters(const std::array<float, 8> &values);
+  void writeHyperParameters(std::span<const std::array<float, 8>> byGroup);
   /// By BindingKind::NormSquares' index; false where the station has none of it.
   bool readNormSquares(uint32_t index, double &value);
 

@@ -1,6 +1,8 @@
 // A rank: its stations, its part of a batch, the counts of the losses.
 #include "executor/core/worker.h"
 
+#include "plan/parameter_groups.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@ Worker::Worker(const Context &context, uint32_t rank, const WorkerOptions &optio
       order(context.plan, context.topology, rank) {
   skippedSteps = options.skippedSteps;
   scales.resize(lossCount);
+  hyper.resize(plan::groupCount(*plan->training()));
   norms.assign(2 * topology.stations.size(), 0);
 }
 

@@ -152,8 +152,8 @@ private:
   std::vector<float> sums, counts; ///< micro-batch × Plan.losses
   std::vector<double> allCounts;   ///< By Plan.losses, of all ranks.
   std::vector<float> scales;
-  std::array<float, 8> hyper{};
-  std::vector<double> norms; ///< By station: of whole gradients, and of its parts of split ones.
+  std::vector<std::array<float, 8>> hyper; ///< By the training's groups.
+  std::vector<double> norms;               ///< By station: of whole gradients, and of its parts of split ones.
   std::vector<StepSizes> batches;
 };
 

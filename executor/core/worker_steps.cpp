@@ -109,7 +109,9 @@ Status Worker::update(uint64_t updateStep, double gradientNorm, bool applies) {
     return ownDevice->drain();
   }
   const fb::Training &training = *plan->training();
-  hyper = hyperParameters(training, updateStep, updateStep - skippedSteps, clipFactor(training, gradientNorm));
+  for (uint32_t group = 0; group < hyper.size(); ++group)
+    hyper[group] =
+        hyperParameters(training, group, updateStep, updateStep - skippedSteps, clipFactor(training, gradientNorm));
   for (uint32_t s = 0; s < stations.size(); ++s)
     if (stations[s] && stations[s]->program(fb::ProgramKind::Update)) {
       stations[s]->writeHyperParameters(hyper);

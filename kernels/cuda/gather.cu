@@ -72,19 +72,13 @@ __device__ void rowKeys(const RowKeysParams &p) {
 
 } // namespace
 
-#define BY_SIZE(X, stem, Params, body)                                                                                 \
-  X(stem##_1, Params, body<uint8_t>)                                                                                   \
-  X(stem##_2, Params, body<uint16_t>)                                                                                  \
-  X(stem##_4, Params, body<uint32_t>)                                                                                  \
-  X(stem##_8, Params, body<uint64_t>)
 #define KERNELS(X)                                                                                                     \
-  BY_SIZE(X, gather, GatherParams, gather)                                                                             \
-  BY_SIZE(X, gather_elements, GatherElementsParams, gatherElements)                                                    \
-  BY_SIZE(X, gather_nd, GatherNdParams, gatherNd)                                                                      \
+  MAESTRO_BY_SIZE(X, gather, GatherParams, gather)                                                                     \
+  MAESTRO_BY_SIZE(X, gather_elements, GatherElementsParams, gatherElements)                                            \
+  MAESTRO_BY_SIZE(X, gather_nd, GatherNdParams, gatherNd)                                                              \
   X(row_keys, RowKeysParams, rowKeys)
 
 MAESTRO_KERNELS(gather, KERNELS)
 #undef KERNELS
-#undef BY_SIZE
 
 } // namespace maestro::kernels::cuda

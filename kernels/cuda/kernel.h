@@ -37,3 +37,10 @@ inline constexpr int kBlock = 256;
   }
 
 #endif
+
+/// In a family's list: a kernel for elements of each size, whatever they mean.
+#define MAESTRO_BY_SIZE(X, stem, Params, body)                                                                         \
+  X(stem##_1, Params, body<uint8_t>)                                                                                   \
+  X(stem##_2, Params, body<uint16_t>)                                                                                  \
+  X(stem##_4, Params, body<uint32_t>)                                                                                  \
+  X(stem##_8, Params, body<uint64_t>)

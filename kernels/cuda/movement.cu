@@ -106,14 +106,9 @@ template <typename C> __device__ void cumsum(const CumsumParams &p) {
 
 } // namespace
 
-#define BY_SIZE(X, stem, Params, body)                                                                                 \
-  X(stem##_1, Params, body<uint8_t>)                                                                                   \
-  X(stem##_2, Params, body<uint16_t>)                                                                                  \
-  X(stem##_4, Params, body<uint32_t>)                                                                                  \
-  X(stem##_8, Params, body<uint64_t>)
 #define KERNELS(X)                                                                                                     \
-  BY_SIZE(X, move, MoveParams, move)                                                                                   \
-  BY_SIZE(X, transpose, TransposeParams, transpose)                                                                    \
+  MAESTRO_BY_SIZE(X, move, MoveParams, move)                                                                           \
+  MAESTRO_BY_SIZE(X, transpose, TransposeParams, transpose)                                                            \
   X(fill_elements, FillParams, fill)                                                                                   \
   X(iota_elements, IotaParams, iota)                                                                                   \
   X(value_elements, ValuesParams, values)                                                                              \
@@ -124,6 +119,5 @@ template <typename C> __device__ void cumsum(const CumsumParams &p) {
 
 MAESTRO_KERNELS(movement, KERNELS)
 #undef KERNELS
-#undef BY_SIZE
 
 } // namespace maestro::kernels::cuda

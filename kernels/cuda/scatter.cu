@@ -134,10 +134,7 @@ template <typename T> __device__ void maskedScatter(const MaskedScatterParams &p
   BY_TYPE(X, scatter_elements, ScatterElementsParams, scatterElements)                                                 \
   X(mask_count, MaskCountParams, maskCount)                                                                            \
   X(mask_scan, MaskCountParams, maskScan)                                                                              \
-  X(masked_scatter_1, MaskedScatterParams, maskedScatter<uint8_t>)                                                     \
-  X(masked_scatter_2, MaskedScatterParams, maskedScatter<uint16_t>)                                                    \
-  X(masked_scatter_4, MaskedScatterParams, maskedScatter<uint32_t>)                                                    \
-  X(masked_scatter_8, MaskedScatterParams, maskedScatter<uint64_t>)
+  MAESTRO_BY_SIZE(X, masked_scatter, MaskedScatterParams, maskedScatter)
 
 MAESTRO_KERNELS(scatter, KERNELS)
 #undef KERNELS

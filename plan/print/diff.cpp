@@ -1,5 +1,6 @@
 // What differs between two plans: each is turned into named facts, which are compared by name.
 #include "plan/print/diff.h"
+#include "plan/parameter_groups.h"
 
 #include <fmt/format.h>
 
@@ -57,6 +58,8 @@ private:
     add("train.global_batch", grouped(training.global_batch()));
     add("train.seed", std::to_string(training.seed()));
     add("train.optimizer", optimizerPhrase(training));
+    for (uint32_t group = 1; group < groupCount(training); ++group)
+      add(fmt::format("train.optimizer of group {}", group), groupPhrase(training, group));
     add("train.schedule", schedulePhrase(training));
     for (const fb::Loss *loss : *plan->losses())
       add("loss " + loss->name()->str(), lossPhrase(*loss));
@@ -90,9 +93,10 @@ private:
     for (const fb::Parameter *parameter : *plan->parameters())
       add(fmt::format("parameter {}.{}", plan->components()->Get(parameter->component())->name()->string_view(),
                       parameter->name()->string_view()),
-          fmt::format("[{}], {}, {}, decay {}", fmt::join(*parameter->shape(), ", "),
+          fmt::format("[{}], {}, {}, decay {}{}", fmt::join(*parameter->shape(), ", "),
                       parameter->trainable() ? "trainable" : "fixed", valuePhrase(*parameter),
-                      parameter->weight_decay()));
+                      parameter->weight_decay(),
+                      parameter->group() > 0 ? fmt::format(", group {}", parameter->group()) : ""));
   }
 
   std::string valuePhrase(const fb::Parameter &parameter) const {

@@ -19,7 +19,9 @@ std::string printMlir(const Plan &plan, const Selection &selection);
 std::string printDot(const Plan &plan, const Selection &selection);
 std::string printHtml(const Plan &plan, const Selection &selection, std::string_view timelines);
 
-/// "AdamW, lr 0.0003 …": optimizer and schedule.
+/// "AdamW, lr 0.0003 …", of a group (parameter_groups.h).
+std::string groupPhrase(const fb::Training &training, uint32_t group);
+/// The same of group 0, and how gradients are clipped.
 std::string optimizerPhrase(const fb::Training &training);
 std::string schedulePhrase(const fb::Training &training);
 /// "none", "selective", "full".

@@ -96,6 +96,7 @@ private:
     name("initializer", fb::EnumNameInitializer(parameter.initializer()));
     number("initializer_scale", parameter.initializer_scale());
     number("weight_decay", parameter.weight_decay());
+    number("group", parameter.group());
   }
 
   void write(const fb::Component &component) {
@@ -307,6 +308,17 @@ private:
     number("seed", training.seed());
     number("bad_steps", training.bad_steps());
     number("decay_steps", training.decay_steps());
+    optionalList("groups", training.groups());
+  }
+
+  void write(const fb::ParameterGroup &group) {
+    name("optimizer", fb::EnumNameOptimizer(group.optimizer()));
+    number("lr", group.lr());
+    number("beta1", group.beta1());
+    number("beta2", group.beta2());
+    number("eps", group.eps());
+    number("momentum", group.momentum());
+    flag("nesterov", group.nesterov());
   }
 
   void write(const fb::Decision &decision) {

@@ -90,10 +90,10 @@ private:
        dtype("dtype", parameter.dtype()),
        parameter.shape()->size() > 0 ? numbers("shape", parameter.shape()) : "shape = []",
        flag("trainable", parameter.trainable()), strings("aliases", parameter.aliases()),
-       number("weight_decay", parameter.weight_decay()), dtype("source_dtype", parameter.source_dtype()),
-       indexOrNone("source_file", parameter.source_file()), number("source_offset", parameter.source_offset()),
-       number("source_bytes", parameter.source_bytes()), flag("source_transposed", parameter.source_transposed()),
-       hex("inline_value", parameter.inline_value()),
+       number("weight_decay", parameter.weight_decay()), number("group", parameter.group()),
+       dtype("source_dtype", parameter.source_dtype()), indexOrNone("source_file", parameter.source_file()),
+       number("source_offset", parameter.source_offset()), number("source_bytes", parameter.source_bytes()),
+       flag("source_transposed", parameter.source_transposed()), hex("inline_value", parameter.inline_value()),
        word("initializer", fb::EnumNameInitializer(parameter.initializer())),
        number("initializer_scale", parameter.initializer_scale()));
   }
@@ -112,6 +112,11 @@ private:
        word("decay", fb::EnumNameDecay(own.decay())), number("warmup_steps", own.warmup_steps()),
        number("total_steps", own.total_steps()), number("min_lr", own.min_lr()), number("seed", own.seed()),
        number("bad_steps", own.bad_steps()), number("decay_steps", own.decay_steps()));
+    each(own.groups(), [&](uint32_t index, const fb::ParameterGroup &group) {
+      op("parameter_group", number("index", index + 1), word("optimizer", fb::EnumNameOptimizer(group.optimizer())),
+         number("lr", group.lr()), number("beta1", group.beta1()), number("beta2", group.beta2()),
+         number("eps", group.eps()), number("momentum", group.momentum()), flag("nesterov", group.nesterov()));
+    });
   }
 
   // ---- Sections ----------------------------------------------------------------------------------------------------

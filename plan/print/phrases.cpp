@@ -3,6 +3,7 @@
 #include "base/recompute.h"
 #include "plan/capacity.h"
 #include "plan/dims.h"
+#include "plan/parameter_groups.h"
 #include "plan/print/formats.h"
 #include "plan/print/text.h"
 
@@ -14,12 +15,16 @@
 
 namespace maestro::plan {
 
+std::string groupPhrase(const fb::Training &training, uint32_t group) {
+  GroupOptimizer optimizer = optimizerOf(training, group);
+  std::string text = fmt::format("{}, lr {}", fb::EnumNameOptimizer(optimizer.kind), optimizer.lr);
+  if (optimizer.kind == fb::Optimizer::Sgd)
+    return text + fmt::format(", momentum {}{}", optimizer.momentum, optimizer.nesterov ? " (Nesterov)" : "");
+  return text + fmt::format(", betas {} and {}, eps {}", optimizer.beta1, optimizer.beta2, optimizer.eps);
+}
+
 std::string optimizerPhrase(const fb::Training &training) {
-  std::string text = fmt::format("{}, lr {}", fb::EnumNameOptimizer(training.optimizer()), training.lr());
-  if (training.optimizer() == fb::Optimizer::Sgd)
-    text += fmt::format(", momentum {}{}", training.momentum(), training.nesterov() ? " (Nesterov)" : "");
-  else
-    text += fmt::format(", betas {} and {}, eps {}", training.beta1(), training.beta2(), training.eps());
+  std::string text = groupPhrase(training, 0);
   if (training.clip_grad_norm() > 0)
     text += fmt::format("; gradients clipped at norm {}", training.clip_grad_norm());
   return text;

@@ -1,5 +1,6 @@
 // The summary: what people want to know first.
 #include "plan/dims.h"
+#include "plan/parameter_groups.h"
 #include "plan/print/formats.h"
 #include "plan/print/text.h"
 
@@ -91,11 +92,23 @@ private:
     return seconds > 0 ? fmt::format(", {}/s a device", humanFlops(prediction.step_flops() / seconds)) : "";
   }
 
+  /// "2 parameters (vision.proj.weight …)"
+  std::string membersPhrase(uint32_t group) const {
+    uint64_t count = 0;
+    std::string first;
+    for (const fb::Parameter *parameter : *plan->parameters())
+      if (parameter->group() == group && count++ == 0)
+        first = parameter->name()->str();
+    return fmt::format("{} parameter{} ({}{})", grouped(count), count == 1 ? "" : "s", first, count > 1 ? " …" : "");
+  }
+
   void training() {
     heading("Training");
     const fb::Training &training = *plan->training();
     line("  global batch {}, seed {}", grouped(training.global_batch()), training.seed());
     line("  {}", optimizerPhrase(training));
+    for (uint32_t group = 1; group < groupCount(training); ++group)
+      line("  {}: {}", membersPhrase(group), groupPhrase(training, group));
     line("  {}", schedulePhrase(training));
     for (const fb::Loss *loss : *plan->losses())
       line("  loss: {}", lossPhrase(*loss));

@@ -1,4 +1,5 @@
 // Bindings: what the executor writes into and reads from buffers.
+#include "plan/parameter_groups.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
@@ -75,6 +76,8 @@ IndexedTable indexedTable(const fb::Plan &plan, Kind kind) {
     return {"edges", plan.edges()->size()};
   case Kind::NormSquares:
     return {"kinds of NormSquares", 2};
+  case Kind::HyperParameters:
+    return {"training's groups and itself", groupCount(*plan.training())};
   default:
     return {"bindings of this kind", 1};
   }
@@ -265,8 +268,8 @@ private:
   Status checkValue(uint32_t parameter) const {
     if (!executable.plan.parameters()->Get(parameter)->trainable())
       return {};
-    const fb::Training &training = *executable.plan.training();
-    bool adam = training.optimizer() != fb::Optimizer::Sgd;
+    uint32_t group = executable.plan.parameters()->Get(parameter)->group();
+    GroupOptimizer optimizer = optimizerOf(*executable.plan.training(), group);
     auto needs = [&](Kind kind, bool needed) -> Status {
       if (!needed || has(kind, parameter))
         return {};
@@ -275,8 +278,13 @@ private:
     };
     MAESTRO_TRY(needs(Kind::Gradient, executable.program(fb::ProgramKind::Backward) != nullptr));
     bool updates = executable.program(fb::ProgramKind::Update) != nullptr;
-    MAESTRO_TRY(needs(Kind::Moment1, updates && (adam || training.momentum() > 0)));
-    return needs(Kind::Moment2, updates && adam);
+    if (updates && group > 0 && !has(Kind::HyperParameters, group)) // Of 0 see checkPrograms().
+      return wrong(executable.place / "bindings",
+                   "the trainable parameters[{}] ('{}') is of group {}, and that has no {}", parameter,
+                   executable.plan.parameters()->Get(parameter)->name()->string_view(), group,
+                   fb::EnumNameBindingKind(Kind::HyperParameters));
+    MAESTRO_TRY(needs(Kind::Moment1, updates && optimizer.keepsFirstMoment()));
+    return needs(Kind::Moment2, updates && optimizer.keepsSecondMoment());
   }
 
   /// An executable binds the ends of edges that are its own, all of them, the rings in regions of theirs.

@@ -1,4 +1,5 @@
 // Data fields, and parameters with the places where their values lie.
+#include "plan/parameter_groups.h"
 #include "plan/reserved_names.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
@@ -232,6 +233,9 @@ Status verifyParameters(const fb::Plan &plan, const Place &root, Work &work) {
     MAESTRO_TRY(checkEnum(place / "initializer", parameter.initializer()));
     MAESTRO_TRY(checkNumber(place / "initializer_scale", parameter.initializer_scale(), 0));
     MAESTRO_TRY(checkNumber(place / "weight_decay", parameter.weight_decay(), 0));
+    if (parameter.group() >= groupCount(*plan.training()))
+      return wrong(place / "group", "{}, and training has {} groups", parameter.group(),
+                   groupCount(*plan.training()) - 1);
   }
   return {};
 }

@@ -1,4 +1,5 @@
 // Losses, optimizer, schedule.
+#include "plan/parameter_groups.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
@@ -18,20 +19,30 @@ Status verifyLosses(const fb::Plan &plan, const Place &root, Work &work) {
   return {};
 }
 
-Status verifyOptimizer(const fb::Training &training, const Place &place) {
-  MAESTRO_TRY(checkEnum(place / "optimizer", training.optimizer()));
-  MAESTRO_TRY(checkPositive(place / "lr", training.lr()));
-  MAESTRO_TRY(checkNumber(place / "clip_grad_norm", training.clip_grad_norm(), 0));
-  if (training.optimizer() == fb::Optimizer::Sgd) {
-    MAESTRO_TRY(checkNumber(place / "momentum", training.momentum(), 0));
-    if (training.nesterov() && training.momentum() == 0)
+Status verifyOptimizer(const GroupOptimizer &optimizer, const Place &place) {
+  MAESTRO_TRY(checkEnum(place / "optimizer", optimizer.kind));
+  MAESTRO_TRY(checkPositive(place / "lr", optimizer.lr));
+  if (optimizer.kind == fb::Optimizer::Sgd) {
+    MAESTRO_TRY(checkNumber(place / "momentum", optimizer.momentum, 0));
+    if (optimizer.nesterov && optimizer.momentum == 0)
       return wrong(place / "nesterov", "needs a momentum above 0");
     return {};
   }
   constexpr double kBelowOne = 1 - 1e-12; // 1 − β^t is a divisor.
-  MAESTRO_TRY(checkNumber(place / "beta1", training.beta1(), 0, kBelowOne));
-  MAESTRO_TRY(checkNumber(place / "beta2", training.beta2(), 0, kBelowOne));
-  return checkNumber(place / "eps", training.eps(), 0);
+  MAESTRO_TRY(checkNumber(place / "beta1", optimizer.beta1, 0, kBelowOne));
+  MAESTRO_TRY(checkNumber(place / "beta2", optimizer.beta2, 0, kBelowOne));
+  return checkNumber(place / "eps", optimizer.eps, 0);
+}
+
+Status verifyGroups(const fb::Training &training, const Place &place) {
+  constexpr uint32_t kMostGroups = 64;
+  MAESTRO_TRY(verifyOptimizer(optimizerOf(training, 0), place));
+  uint32_t count = groupCount(training);
+  if (count - 1 > kMostGroups)
+    return wrong(place / "groups", "{} are more than {}", count - 1, kMostGroups);
+  for (uint32_t group = 1; group < count; ++group)
+    MAESTRO_TRY(verifyOptimizer(optimizerOf(training, group), place.item("groups", group - 1)));
+  return {};
 }
 
 Status verifySchedule(const fb::Training &training, const Place &place) {
@@ -81,7 +92,8 @@ Status verifyTraining(const fb::Plan &plan, Work &work) {
     return wrong(place / "global_batch", "{} is not in [1, {}]", plan.training()->global_batch(), uint64_t{1} << 31);
   if (plan.training()->bad_steps() == 0)
     return wrong(place / "bad_steps", "0 is not at least 1");
-  MAESTRO_TRY(verifyOptimizer(*plan.training(), place));
+  MAESTRO_TRY(checkNumber(place / "clip_grad_norm", plan.training()->clip_grad_norm(), 0));
+  MAESTRO_TRY(verifyGroups(*plan.training(), place));
   MAESTRO_TRY(verifySchedule(*plan.training(), place));
   return verifySteps(plan, root, work);
 }

@@ -33,7 +33,7 @@ LoweringInput PlanEmitter::loweringInput(size_t index) const {
     const GraphParameter &source = input.graph->parameters[p];
     bool present = llvm::is_contained(holders[p], index), owned = holders[p].front() == index;
     lowering.parameters.push_back({present, owned, source.fullName, source.dtype, source.shape, source.trainable,
-                                   plan.parameters[p]->weight_decay});
+                                   plan.parameters[p]->weight_decay, plan.parameters[p]->group});
     if (auto part = parts.find(source.fullName); part != parts.end()) {
       lowering.parameters.back().shape = part->second.shape;
       lowering.parameters.back().splitDim = part->second.dim;

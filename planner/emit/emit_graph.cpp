@@ -105,7 +105,20 @@ Result<uint32_t> PlanEmitter::sourceFile(const std::string &path) {
   return plan.files.size() - 1;
 }
 
+/// A pattern that matches nothing is misspelt.
+Status PlanEmitter::checkGroups() const {
+  for (const OptimizerSpec &group : input.workload->train.groups)
+    for (const std::string &pattern : group.parameters)
+      if (llvm::none_of(input.graph->parameters, [&](const GraphParameter &source) {
+            return source.trainable && (matchesGlob(pattern, source.info.name) ||
+                                        matchesGlob(pattern, source.component + "/" + source.info.name));
+          }))
+        return Status::invalidInput(fmt::format("{}: '{}' matches no parameter that trains", group.place, pattern));
+  return Status();
+}
+
 Status PlanEmitter::addParameters() {
+  MAESTRO_TRY(checkGroups());
   for (const GraphParameter &source : input.graph->parameters) {
     auto parameter = std::make_unique<fb::ParameterT>();
     auto component = std::find_if(plan.components.begin(), plan.components.end(),
@@ -129,7 +142,8 @@ Status PlanEmitter::addParameters() {
     } else {
       chooseInitialValues(source, *parameter);
     }
-    const OptimizerSpec &optimizer = input.workload->train.optimizer;
+    parameter->group = source.trainable ? input.workload->train.groupOf(source.component, source.info.name) : 0;
+    const OptimizerSpec &optimizer = input.workload->train.optimizerOf(parameter->group);
     bool decays = source.trainable && llvm::none_of(optimizer.noDecay, [&](const std::string &pattern) {
                     return matchesGlob(pattern, source.info.name);
                   });

@@ -38,20 +38,26 @@ Result<EmittedPlan> PlanEmitter::run() {
   return std::move(emitted);
 }
 
+/// Of all parameters, or of a group.
+template <typename Table> static void describe(const OptimizerSpec &optimizer, Table &to) {
+  to.optimizer = optimizer.kind == OptimizerSpec::Kind::AdamW  ? fb::Optimizer::AdamW
+                 : optimizer.kind == OptimizerSpec::Kind::Adam ? fb::Optimizer::Adam
+                                                               : fb::Optimizer::Sgd;
+  to.lr = optimizer.lr;
+  to.beta1 = optimizer.beta1;
+  to.beta2 = optimizer.beta2;
+  to.eps = optimizer.eps;
+  to.momentum = optimizer.momentum;
+  to.nesterov = optimizer.nesterov;
+}
+
 void PlanEmitter::addTraining() {
   const TrainSpec &train = input.workload->train;
   fb::TrainingT &training = *plan.training;
   training.global_batch = train.globalBatch;
-  const OptimizerSpec &optimizer = train.optimizer;
-  training.optimizer = optimizer.kind == OptimizerSpec::Kind::AdamW  ? fb::Optimizer::AdamW
-                       : optimizer.kind == OptimizerSpec::Kind::Adam ? fb::Optimizer::Adam
-                                                                     : fb::Optimizer::Sgd;
-  training.lr = optimizer.lr;
-  training.beta1 = optimizer.beta1;
-  training.beta2 = optimizer.beta2;
-  training.eps = optimizer.eps;
-  training.momentum = optimizer.momentum;
-  training.nesterov = optimizer.nesterov;
+  describe(train.optimizer, training);
+  for (const OptimizerSpec &group : train.groups)
+    describe(group, *training.groups.emplace_back(std::make_unique<fb::ParameterGroupT>()));
   training.clip_grad_norm = train.clipGradNorm.value_or(0);
   ScheduleSpec schedule = train.schedule.value_or(ScheduleSpec());
   training.decay = static_cast<fb::Decay>(schedule.decay); // In the same order.
@@ -117,6 +123,9 @@ uint64_t PlanEmitter::workloadHash() const {
   for (const auto &loss : plan.losses)
     text += fmt::format("{} {} {}\n", loss->name, loss->weight, loss->term_weight);
   text += fmt::format("{} {}\n", plan.training->global_batch, static_cast<int>(plan.training->optimizer));
+  for (size_t p = 0; p < plan.parameters.size(); ++p)
+    if (uint32_t group = plan.parameters[p]->group; group > 0)
+      text += fmt::format("{} {}\n", p, static_cast<int>(plan.training->groups[group - 1]->optimizer));
   return plan::hashBytes({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
 }
 

@@ -43,6 +43,7 @@ private:
   void declareSymbols();
   void addComponents();
   void addFields();
+  Status checkGroups() const;
   Status addParameters();
   Result<uint32_t> sourceFile(const std::string &path);
   std::string relativePath(const std::string &path) const;

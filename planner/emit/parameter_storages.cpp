@@ -44,12 +44,11 @@ ParameterStorages::Counted ParameterStorages::counted(uint32_t parameter) const 
 }
 
 void ParameterStorages::layOutTrained(uint32_t parameter) {
-  bool adam = training.optimizer != fb::Optimizer::Sgd;
-  bool momentum = adam || training.momentum != 0;
+  plan::GroupOptimizer optimizer = optimizerOf(parameter);
   add(gradients, parameter, fb::BindingKind::Gradient, fb::RegionKind::Gradients, DType::F32);
-  if (momentum)
+  if (optimizer.keepsFirstMoment())
     add(moment1, parameter, fb::BindingKind::Moment1, fb::RegionKind::OptimizerState, DType::F32);
-  if (adam)
+  if (optimizer.keepsSecondMoment())
     add(moment2, parameter, fb::BindingKind::Moment2, fb::RegionKind::OptimizerState, DType::F32);
 }
 
@@ -102,36 +101,45 @@ std::vector<PendingCall> ParameterStorages::prepareCalls() {
 }
 
 std::vector<PendingCall> ParameterStorages::updateCalls() {
-  View hyper{storages.addFixed(fb::RegionKind::Step, 8 * 4), {tables.constant(8)}, DType::F32};
-  bindings.push_back({fb::BindingKind::HyperParameters, 0, hyper});
+  std::map<uint32_t, View> hyper; // By group; the first is there in any case.
+  auto hyperOf = [&](uint32_t group) {
+    auto [found, isNew] = hyper.try_emplace(group);
+    if (isNew) {
+      found->second = View{storages.addFixed(fb::RegionKind::Step, 8 * 4), {tables.constant(8)}, DType::F32};
+      bindings.push_back({fb::BindingKind::HyperParameters, group, found->second});
+    }
+    return found->second;
+  };
+  hyperOf(0);
   std::vector<PendingCall> calls;
   for (uint32_t p = 0; p < parameters.size(); ++p)
     if (gradients[p] != kNone)
-      calls.push_back(updateCall(p, hyper));
+      calls.push_back(updateCall(p, hyperOf(parameters[p].group)));
   return calls;
 }
 
 PendingCall ParameterStorages::updateCall(uint32_t p, const View &hyper) {
   auto number = [](std::string_view name, double value) { return plan::floatsAttribute(name, {value}); };
+  plan::GroupOptimizer optimizer = optimizerOf(p);
   std::vector<uint32_t> shape = shapeOf(p);
   View value{values[p], shape, DType::F32}, gradient{gradients[p], shape, DType::F32};
   PendingCall call;
   call.scope = parameters[p].name;
   call.attributes.push_back(number("weight_decay", parameters[p].weightDecay));
-  if (training.optimizer == fb::Optimizer::Sgd) {
+  if (optimizer.kind == fb::Optimizer::Sgd) {
     call.kernel = "sgd";
-    call.attributes.push_back(number("momentum", training.momentum));
-    call.attributes.push_back(plan::intsAttribute("nesterov", {training.nesterov}));
+    call.attributes.push_back(number("momentum", optimizer.momentum));
+    call.attributes.push_back(plan::intsAttribute("nesterov", {optimizer.nesterov}));
     std::optional<View> momentum;
     if (moment1[p] != kNone)
       momentum = View{moment1[p], shape, DType::F32};
     call.inputs = {value, gradient, momentum, hyper};
     call.outputs = {value, momentum, gradient};
   } else {
-    call.kernel = training.optimizer == fb::Optimizer::AdamW ? "adamw" : "adam";
-    call.attributes.push_back(number("beta1", training.beta1));
-    call.attributes.push_back(number("beta2", training.beta2));
-    call.attributes.push_back(number("eps", training.eps));
+    call.kernel = optimizer.kind == fb::Optimizer::AdamW ? "adamw" : "adam";
+    call.attributes.push_back(number("beta1", optimizer.beta1));
+    call.attributes.push_back(number("beta2", optimizer.beta2));
+    call.attributes.push_back(number("eps", optimizer.eps));
     View first{moment1[p], shape, DType::F32}, second{moment2[p], shape, DType::F32};
     call.inputs = {value, gradient, first, second, hyper};
     call.outputs = {value, first, second, gradient};

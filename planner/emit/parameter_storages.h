@@ -4,6 +4,7 @@
 // No MLIR.
 #pragma once
 
+#include "plan/parameter_groups.h"
 #include "planner/emit/executable_writer.h"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct ParameterSlot {
   std::vector<int64_t> shape; ///< Of what a device holds: a part, where it is split.
   bool trainable = false;
   double weightDecay = 0;
+  uint32_t group = 0;              ///< As plan::optimizerOf() counts them.
   uint32_t splitDim = plan::kNone; ///< Split over the section's tensor-parallel devices.
 };
 
@@ -60,6 +62,9 @@ private:
            DType dtype);
   std::vector<uint32_t> shapeOf(uint32_t parameter);
   PendingCall updateCall(uint32_t parameter, const View &hyper);
+  plan::GroupOptimizer optimizerOf(uint32_t parameter) const {
+    return plan::optimizerOf(training, parameters[parameter].group);
+  }
 
   std::span<const ParameterSlot> parameters;
   const plan::fb::TrainingT &training;

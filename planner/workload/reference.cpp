@@ -103,7 +103,11 @@ constexpr Meaning kMean[] = {
 };
 constexpr Meaning kTrain[] = {
     {"train.global_batch", "Samples of a step."},
-    {"train.optimizer", "One of the optimizers below: `{adamw: {lr: 3e-4}}`.", "a map", "`{adamw: {}}`"},
+    {"train.optimizer",
+     "One of the optimizers below, `{adamw: {lr: 3e-4}}`; or a list of them, each for the `parameters` that it names, "
+     "and the last for "
+     "all others.",
+     "a map, or a list of maps", "`{adamw: {}}`"},
     {"train.schedule", "Of the learning rate.", "a map", "a constant rate"},
     {"train.clip_grad_norm", "The most that the norm of all gradients may be."},
     {"train.precision", "What products compute in; sums, and weights that train, are f32. Or by component.",
@@ -112,9 +116,13 @@ constexpr Meaning kTrain[] = {
     {"train.bad_steps", "So many steps in a row without a finite loss and gradient end the run."},
 };
 constexpr Meaning kOptimizers[] = {
-    {"train.optimizer.adamw.lr", "The learning rate. A key of all three."},
+    {"train.optimizer.adamw.lr",
+     "The learning rate; those of a list all follow the schedule, each in proportion to its own. A key of all three."},
     {"train.optimizer.adamw.weight_decay", "Of `adam` and `sgd` 0 by default. A key of all three."},
     {"train.optimizer.adamw.no_decay", "Parameters without decay, by globs. A key of all three."},
+    {"train.optimizer.adamw.parameters",
+     "In a list: those that it updates, by globs over `NAME` or `COMPONENT/NAME`. A key of all three.",
+     "a list of globs"},
     {"train.optimizer.adamw.betas", "Of the means of gradients and of their squares. Also of `adam`.",
      "two numbers, at least 0 and below 1", "[0.9, 0.999]"},
     {"train.optimizer.adamw.eps", "Added to the root. Also of `adam`."},
@@ -269,7 +277,8 @@ bool isSaidElsewhere(const std::string &path) {
       return true;
   constexpr std::string_view kSgd = "train.optimizer.sgd.";
   return path == std::string(kSgd) + "lr" || path == std::string(kSgd) + "weight_decay" ||
-         path == std::string(kSgd) + "no_decay" || path.rfind("curves[1].", 0) == 0;
+         path == std::string(kSgd) + "no_decay" || path == std::string(kSgd) + "parameters" ||
+         path.rfind("curves[1].", 0) == 0;
 }
 
 template <typename Read> Result<std::vector<KeyListener::Key>> listen(const Read &read) {

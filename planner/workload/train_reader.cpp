@@ -34,7 +34,7 @@ Optimizer defaultsOf(Optimizer::Kind kind) {
   return optimizer;
 }
 
-Status readOptimizer(const YamlNode &given, TrainSpec &train) {
+Result<Optimizer> readOptimizer(const YamlNode &given, const std::string &path) {
   // `optimizer: sgd` is short for `optimizer: {sgd: {}}`.
   YamlNode node = given;
   if (given.kind == YamlNode::Kind::Scalar) {
@@ -42,17 +42,18 @@ Status readOptimizer(const YamlNode &given, TrainSpec &train) {
     node.entries.emplace_back(given.scalar, YamlNode{YamlNode::Kind::Null, "", {}, {}, given.place});
   }
   if (node.kind != YamlNode::Kind::Map || node.entries.size() != 1)
-    return wrong(node, "train.optimizer",
-                 "must be one of sgd, adam, adamw with its settings, such as {adamw: {lr: 3e-4}}");
+    return wrong(node, path, "must be one of sgd, adam, adamw with its settings, such as {adamw: {lr: 3e-4}}");
   const auto &[kind, body] = node.entries[0];
   YamlNode key{YamlNode::Kind::Scalar, kind, {}, {}, node.place};
-  MAESTRO_ASSIGN(size_t choice, readChoice(key, "train.optimizer", {"sgd", "adam", "adamw"}));
+  MAESTRO_ASSIGN(size_t choice, readChoice(key, path, {"sgd", "adam", "adamw"}));
   Optimizer optimizer = defaultsOf(static_cast<Optimizer::Kind>(choice));
-  FieldReader fields(body, "train.optimizer." + kind);
+  FieldReader fields(body, path + "." + kind);
   MAESTRO_TRY(fields.checkIsMap());
   MAESTRO_TRY(fields.number("lr", optimizer.lr, {0, 1e6, true}));
   MAESTRO_TRY(fields.number("weight_decay", optimizer.weightDecay, {0, 1e6}));
   MAESTRO_TRY(fields.texts("no_decay", optimizer.noDecay));
+  MAESTRO_TRY(fields.texts("parameters", optimizer.parameters));
+  optimizer.place = fmt::format("{}: {}", body.place, fields.pathOf("parameters"));
   if (optimizer.kind == Optimizer::Kind::Sgd) {
     MAESTRO_TRY(fields.number("momentum", optimizer.momentum, {0, std::nextafter(1.0, 0.0)}));
     MAESTRO_TRY(fields.flag("nesterov", optimizer.nesterov));
@@ -62,8 +63,35 @@ Status readOptimizer(const YamlNode &given, TrainSpec &train) {
   }
   MAESTRO_TRY(fields.finish());
   if (optimizer.nesterov && optimizer.momentum == 0)
-    return wrong(body, "train.optimizer.sgd.nesterov", "needs a momentum above 0");
-  train.optimizer = std::move(optimizer);
+    return wrong(body, path + ".sgd.nesterov", "needs a momentum above 0");
+  return optimizer;
+}
+
+/// One for all parameters, or a list: each but the last is of those that it names.
+Status readOptimizers(const YamlNode &node, TrainSpec &train) {
+  constexpr size_t kMost = 64;
+  std::string path = "train.optimizer";
+  if (node.kind != YamlNode::Kind::List) {
+    MAESTRO_ASSIGN(train.optimizer, readOptimizer(node, path));
+    if (!train.optimizer.parameters.empty())
+      return wrong(node, path, "names parameters, and is the only one; write a list, whose last is for the others");
+    return {};
+  }
+  if (node.items.empty() || node.items.size() > kMost)
+    return wrong(node, path, fmt::format("is a list of {}; it may have 1 to {}", node.items.size(), kMost));
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    std::string place = fmt::format("{}[{}]", path, i);
+    MAESTRO_ASSIGN(Optimizer optimizer, readOptimizer(node.items[i], place));
+    bool isLast = i + 1 == node.items.size();
+    if (optimizer.parameters.empty() != isLast)
+      return wrong(node.items[i], place,
+                   isLast ? "names parameters, and is the last, which is for all others; add one that names none"
+                          : "names no parameters, and is not the last; write parameters: [globs]");
+    if (isLast)
+      train.optimizer = std::move(optimizer);
+    else
+      train.groups.push_back(std::move(optimizer));
+  }
   return {};
 }
 
@@ -148,7 +176,7 @@ Status readTrain(const YamlNode *node, Workload &workload) {
   MAESTRO_TRY(fields.checkIsMap());
   MAESTRO_TRY(fields.integer("global_batch", train.globalBatch, 1, int64_t(1) << 31));
   if (const YamlNode *optimizer = fields.find("optimizer"))
-    MAESTRO_TRY(readOptimizer(*optimizer, train));
+    MAESTRO_TRY(readOptimizers(*optimizer, train));
   if (const YamlNode *schedule = fields.find("schedule"))
     MAESTRO_TRY(readSchedule(*schedule, train));
   if (fields.find("clip_grad_norm")) {

@@ -329,6 +329,14 @@ const ComponentSpec *Workload::component(std::string_view name) const {
   return nullptr;
 }
 
+uint32_t TrainSpec::groupOf(const std::string &component, const std::string &parameter) const {
+  for (uint32_t i = 0; i < groups.size(); ++i)
+    for (const std::string &pattern : groups[i].parameters)
+      if (matchesGlob(pattern, parameter) || matchesGlob(pattern, component + "/" + parameter))
+        return i + 1;
+  return 0;
+}
+
 Result<Workload> parseWorkload(std::string_view text, const std::string &path,
                                const std::vector<std::string> &assignments) {
   MAESTRO_ASSIGN(YamlNode root, parseYaml(text, path));

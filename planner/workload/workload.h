@@ -91,7 +91,9 @@ struct OptimizerSpec {
   double momentum = 0;
   bool nesterov = false;
   double weightDecay = 0.01;
-  std::vector<std::string> noDecay; ///< Globs over state_dict names.
+  std::vector<std::string> noDecay;    ///< Globs over state_dict names.
+  std::vector<std::string> parameters; ///< Of a group: globs of those that are its own,
+  std::string place;                   ///< and where the file says so.
 };
 
 struct ScheduleSpec {
@@ -104,7 +106,8 @@ struct ScheduleSpec {
 
 struct TrainSpec {
   int64_t globalBatch = 32;
-  OptimizerSpec optimizer;
+  OptimizerSpec optimizer;           ///< Of all parameters that are in no group.
+  std::vector<OptimizerSpec> groups; ///< A parameter is of the first that has its name.
   std::optional<ScheduleSpec> schedule;
   std::optional<double> clipGradNorm;
   DType precision = DType::F32;             ///< F32 or BF16.
@@ -113,6 +116,9 @@ struct TrainSpec {
     auto own = precisionOf.find(component);
     return own == precisionOf.end() ? precision : own->second;
   }
+  /// 0: in none; else groups[n − 1]. Globs are over state_dict names, or over "component/name".
+  uint32_t groupOf(const std::string &component, const std::string &parameter) const;
+  const OptimizerSpec &optimizerOf(uint32_t group) const { return group == 0 ? optimizer : groups[group - 1]; }
   uint64_t seed = 0;
   int64_t badSteps = 3; ///< In a row: without a finite loss and gradient.
 };

@@ -86,7 +86,7 @@ TEST_F(Schedule, AdamsBiasCorrectionsAreThoseOfTheStep) {
   tables.lr = 0.1;
   tables.beta1 = 0.9;
   tables.beta2 = 0.99;
-  auto values = hyperParameters(table(tables), 2, 2, 0.5);
+  auto values = hyperParameters(table(tables), 0, 2, 2, 0.5);
   EXPECT_FLOAT_EQ(values[1], static_cast<float>(1 - 0.81));
   EXPECT_FLOAT_EQ(values[2], static_cast<float>(1 - 0.9801));
   EXPECT_FLOAT_EQ(values[3], 0.5f);

@@ -42,7 +42,8 @@ public:
       field.dims.append(size);
     EXPECT_EQ(static_cast<size_t>(field.dims.elements()), values.size());
     auto &bytes = memory.emplace_back(values.size() * sizeof(T));
-    std::memcpy(bytes.data(), values.data(), bytes.size());
+    if (!values.empty())
+      std::memcpy(bytes.data(), values.data(), bytes.size());
     field.bytes = bytes;
     return field;
   }

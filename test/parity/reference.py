@@ -68,8 +68,11 @@ class Reference:
             if self.clip:
                 torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.clip)
             if self.schedule:
-                for group in self.optimizer.param_groups:
-                    group["lr"] = self.schedule(step + 1)
+                groups = self.optimizer.param_groups
+                for group in groups:
+                    group.setdefault("share", group["lr"] / groups[-1]["lr"])
+                for group in groups:
+                    group["lr"] = self.schedule(step + 1) * group["share"]
             self.optimizer.step()
             losses.append(loss.item())
         return losses

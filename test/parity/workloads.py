@@ -19,7 +19,7 @@ import stages
 import tolerances
 import zoo
 from reference import Reference
-from tools import losses, metrics, safetensors
+from tools import different_files, losses, metrics, safetensors
 
 STEPS = 50
 
@@ -45,6 +45,32 @@ def split_decay(named, patterns, decay):
     free = [p for name, p in named if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     kept = [p for name, p in named if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     return [{"params": kept, "weight_decay": decay}, {"params": free, "weight_decay": 0.0}]
+
+
+class Several:
+    """Optimizers side by side, which one schedule moves in proportion."""
+
+    def __init__(self, *optimizers):
+        self.optimizers = optimizers
+        self.param_groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+
+    def zero_grad(self, **words):
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(**words)
+
+    def step(self):
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+def by_groups(named):
+    """What "groups" below says."""
+    named = list(named)
+    weights = [p for name, p in named if name.startswith("first.") and name.endswith("weight")]
+    biases = [p for name, p in named if name.startswith("first.") and not name.endswith("weight")]
+    others = [p for name, p in named if not name.startswith("first.")]
+    return Several(torch.optim.SGD(biases, lr=0.02, momentum=0.9), torch.optim.AdamW(weights, lr=4e-4, betas=(0.8, 0.95), weight_decay=0.1),
+                   torch.optim.AdamW(others, lr=2e-3))
 
 
 def values(named):
@@ -76,6 +102,10 @@ OPTIMIZERS = {
                      0.5, warmup_then_decay(3e-3, 10, 40, 3e-4, "cosine")),
     "wsd": ("", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, decay: wsd, decay_steps: 15, total_steps: 45, min_lr: 1e-4}",
             lambda named: torch.optim.AdamW(values(named), lr=2e-3), 0.0, warmup_then_decay(2e-3, 5, 45, 1e-4, "linear", 15)),
+    "groups": ("", ", optimizer: [{sgd: {parameters: [\"first.*bias\"], lr: 0.02, momentum: 0.9}}, {adamw: {parameters: [\"*/first.*\"], "
+                   "lr: 4e-4, betas: [0.8, 0.95], weight_decay: 0.1}}, {adamw: {lr: 2e-3}}], schedule: {warmup_steps: 5, decay: linear, "
+                   "total_steps: 50}",
+               by_groups, 0.0, warmup_then_decay(2e-3, 5, 50, 0.0, "linear")),
     "linear_frozen": (", frozen: [\"first.*\"]", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, "
                       "decay: linear, total_steps: 50, min_lr: 1e-4}",
                       lambda named: torch.optim.AdamW(frozen(named, "first.*"), lr=2e-3),
@@ -101,6 +131,10 @@ def optimizer(judge, what, case, key):
         judge.check(f"{what} learning rates", not wrong, f"steps {wrong[:5]}: {rates[:3]}")
     found, _ = safetensors(stages.newest_checkpoint(out) / f"{case.name}.safetensors")
     trained = {name: value.detach().numpy() for name, value in reference.module.state_dict().items()}
+    if key == "groups":  # Their state has other names.
+        for steps in (STEPS // 2, STEPS):
+            stopped = judge.bench.run(plan, data, f"{key}-stopped", "--steps", steps, "--resume=auto")
+        judge.check(f"{what} resumed", not different_files(*(stages.newest_checkpoint(folder) for folder in (out, stopped))))
     worst = {name: float(numpy.abs(found[name] - value).max()) for name, value in trained.items() if name in found}
     judge.check(f"{what} parameters", set(worst) == set(trained) and max(worst.values()) < 2e-3, f"{worst}")
 

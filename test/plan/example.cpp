@@ -383,6 +383,11 @@ void addTraining(PlanBuilder &builder) {
   training.min_lr = 3e-5;
   training.seed = 7;
   training.bad_steps = 5;
+  fb::ParameterGroupT &group = add(training.groups);
+  group.optimizer = fb::Optimizer::Sgd;
+  group.lr = 1e-2;
+  group.momentum = 0.9;
+  group.nesterov = true;
   plan.prediction = std::make_unique<fb::PredictionT>();
   plan.prediction->step_seconds = 0.25;
   plan.prediction->step_flops = 1e9;

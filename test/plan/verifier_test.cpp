@@ -71,6 +71,11 @@ struct Mutable {
   void dropBinding(fb::BindingKind kind, uint32_t index = 0) {
     std::erase_if(student.bindings, [&](auto &binding) { return binding->kind == kind && binding->index == index; });
   }
+  fb::ParameterGroupT &addGroup() {
+    fb::ParameterGroupT &group = *training.groups.emplace_back(std::make_unique<fb::ParameterGroupT>());
+    group.lr = 1, group.eps = 1e-8;
+    return group;
+  }
   void dropProgram(fb::ProgramKind kind) {
     std::erase_if(student.programs, [&](auto &program) { return program->kind == kind; });
   }
@@ -273,6 +278,12 @@ const Rule kRules[] = {
     {"clip", [](Mutable &m) { m.training.clip_grad_norm = -1; }, "plan.training.clip_grad_norm: -1 is not"},
     {"momentum", [](Mutable &m) { m.training.optimizer = fb::Optimizer::Sgd, m.training.momentum = NAN; }, "plan.training.momentum: nan is not"},
     {"nesterov", [](Mutable &m) { m.training.optimizer = fb::Optimizer::Sgd, m.training.nesterov = true; }, "plan.training.nesterov: needs a momentum"},
+    {"groupLr", [](Mutable &m) { m.addGroup().lr = 0; }, "plan.training.groups[1].lr: 0 is not a finite positive number"},
+    {"groupOptimizer", [](Mutable &m) { m.addGroup().optimizer = static_cast<fb::Optimizer>(3); }, "plan.training.groups[1].optimizer: 3 is not"},
+    {"groups", [](Mutable &m) { for (int i = 0; i < 64; ++i) m.addGroup(); }, "plan.training.groups: 65 are more than 64"},
+    {"groupOfParameter", [](Mutable &m) { m.plan.parameters[0]->group = 2; }, "plan.parameters[0].group: 2, and training has 1 groups"},
+    {"groupUnbound", [](Mutable &m) { m.plan.parameters[0]->group = 1; }, "the trainable parameters[0] ('embed.weight') is of group 1, and that has no HyperParameters"},
+    {"hyperOfNoGroup", [](Mutable &m) { m.binding(Kind::HyperParameters).index = 2; }, "training's groups and itself"},
     {"decay", [](Mutable &m) { m.training.decay = static_cast<fb::Decay>(4); }, "plan.training.decay: 4 is not"},
     {"minLr", [](Mutable &m) { m.training.min_lr = -1; }, "plan.training.min_lr: -1 is not"},
     {"decaySteps", [](Mutable &m) { m.training.decay_steps = 5; }, "plan.training.decay_steps: 5 is not from 0 to 0"},

@@ -138,6 +138,11 @@ TEST(Workload, RefusesBadValues) {
   EXPECT_THAT(train("optimizer: {adamw: {lr: inf}}"), HasSubstr("finite"));
   EXPECT_THAT(train("optimizer: {adamw: {betas: [0.9, 1.0]}}"), HasSubstr("betas[1]"));
   EXPECT_THAT(train("optimizer: {sgd: {nesterov: true}}"), HasSubstr("momentum"));
+  EXPECT_THAT(train("optimizer: {adamw: {parameters: [a]}}"), HasSubstr("is the only one"));
+  EXPECT_THAT(train("optimizer: []"), HasSubstr("a list of 0"));
+  EXPECT_THAT(train("optimizer: [{sgd: {}}, {adamw: {}}]"), HasSubstr("train.optimizer[0] names no parameters"));
+  EXPECT_THAT(train("optimizer: [{sgd: {parameters: a}}]"), HasSubstr("is the last, which is for all others"));
+  EXPECT_THAT(train("optimizer: [{sgd: {parameters: a, lr: 0}}, adamw]"), HasSubstr("train.optimizer[0].sgd.lr"));
   EXPECT_THAT(train("clip_grad_norm: -1"), HasSubstr("above 0"));
   EXPECT_THAT(train("precision: fp8"), HasSubstr("none of f32, bf16"));
   EXPECT_THAT(train("schedule: {decay: cosine}"), HasSubstr("total_steps"));

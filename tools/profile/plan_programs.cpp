@@ -180,7 +180,7 @@ private:
     for (const fb::Binding *binding : *instance->table().bindings()) {
       DType dtype = static_cast<DType>(instance->table().buffers()->Get(binding->buffer())->dtype());
       if (binding->kind() == Kind::HyperParameters) {
-        auto scalars = executor::hyperParameters(*plan->training(), 1, 1, 1);
+        auto scalars = executor::hyperParameters(*plan->training(), binding->index(), 1, 1, 1);
         scalars[kernels::kLearningRate] = 0; // Values stay as they are.
         device->write(executor::Queue::Compute, instance->address(binding->buffer(), 0), scalars.data(),
                       sizeof scalars);

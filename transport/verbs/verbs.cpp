@@ -4,7 +4,9 @@
 #include "transport/network/sources.h"
 #include "transport/verbs/endpoint.h"
 #include "transport/verbs/functions.h"
+#include "transport/verbs/owned.h"
 #include "transport/verbs/port.h"
+#include "transport/verbs/queue_pair.h"
 #include "transport/verbs/statuses.h"
 #include "transport/verbs/troubles.h"
 
@@ -15,7 +17,6 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
-#include <random>
 #include <sys/resource.h>
 #include <thread>
 #include <utility>
@@ -23,57 +24,14 @@
 namespace maestro::transport {
 namespace {
 
-constexpr uint32_t kQueueDepth = 256; ///< Writes under way to a peer.
-constexpr uint32_t kChain = 16;       ///< Posted at once; more gained nothing in other systems.
-constexpr uint32_t kReceives = 4096;  ///< Counts that may arrive before this process looks.
+constexpr uint32_t kChain = 16;      ///< Posted at once; more gained nothing in other systems.
+constexpr uint32_t kReceives = 4096; ///< Counts that may arrive before this process looks.
 constexpr int kCompletionsAtOnce = 32;
-
-// A peer that does not answer is given up after about 4.096 us · 2^18 · 7 = 7.5 s, later than by the control
-// connection, which knows better why. Soft-RoCE takes seven retries for "without end".
-constexpr uint8_t kTimeout = 18, kRetries = 6;
-// One that has no receives is asked again after 0.64 ms, without end: it may be stopped, which the control connection
-// sees.
-constexpr uint8_t kReceiverTimer = 12, kReceiverRetries = 7;
 
 constexpr uint64_t kArmsALook = 16; ///< At what the device tells of itself, which costs a system call.
 constexpr auto kProbePatience = std::chrono::seconds(30);
 constexpr auto kFlushPatience = std::chrono::seconds(1);
 constexpr uint64_t kReceiveId = ~uint64_t{0};
-constexpr uint32_t kMost24Bits = (1u << 24) - 1;
-
-/// An object of the library, destroyed by one of its functions.
-template <typename T> class Owned {
-public:
-  Owned() = default;
-  Owned(T *object, int (*destroy)(T *)) : object(object), destroy(destroy) {}
-  Owned(Owned &&other) noexcept : object(std::exchange(other.object, nullptr)), destroy(other.destroy) {}
-  Owned &operator=(Owned &&other) noexcept {
-    std::swap(object, other.object);
-    std::swap(destroy, other.destroy);
-    return *this;
-  }
-  ~Owned() {
-    if (object)
-      (void)destroy(object);
-  }
-  T *get() const { return object; }
-  T *operator->() const { return object; }
-  explicit operator bool() const { return object; }
-
-private:
-  T *object = nullptr;
-  int (*destroy)(T *) = nullptr;
-};
-
-/// The queue pair of a peer.
-struct Queue {
-  RankRange ranks;
-  Owned<ibv_qp> pair;
-  uint32_t firstPacket = 0;
-  uint64_t posted = 0, completed = 0;
-  uint64_t sentOfFirst = 0;                ///< Bytes of the ring's first operation, which takes several writes.
-  std::array<Word *, kQueueDepth> taken{}; ///< By write under way: where its end counts.
-};
 
 class Implementation : public NetworkFabric {
 public:
@@ -95,7 +53,7 @@ public:
       if (::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK) != 0)
         return unavailable("a completion channel");
     uint32_t receives = std::min<uint32_t>(kReceives, static_cast<uint32_t>(port.limits.max_srq_wr));
-    uint64_t wanted = receives + uint64_t{kQueueDepth} * options.peers.size();
+    uint64_t wanted = receives + uint64_t{QueuePair::kDepth} * options.peers.size();
     auto entries = static_cast<uint32_t>(std::min<uint64_t>(wanted, static_cast<uint64_t>(port.limits.max_cqe)));
     if (entries <= receives)
       receives = entries / 2;
@@ -110,8 +68,11 @@ public:
     MAESTRO_TRY(make(pendingReceives, functions.createReceives(domain.get(), &attributes), functions.destroyReceives,
                      "a shared receive queue"));
     MAESTRO_TRY(postReceives(receives));
-    for (const RankRange &ranks : options.peers)
-      MAESTRO_TRY(addQueue(ranks));
+    QueuePair::Shared shared{domain.get(), completions.get(), pendingReceives.get()};
+    for (const RankRange &ranks : options.peers) {
+      MAESTRO_ASSIGN(auto queue, QueuePair::create(functions, port, shared, ranks).withContext(name()));
+      queues.push_back(std::move(queue));
+    }
     return registerSegments();
   }
 
@@ -123,8 +84,8 @@ public:
   Status probe() override {
     isProbing = true;
     for (const auto &peer : peers) {
-      Queue &queue = *ways[peer->number];
-      queue.taken[queue.posted % kQueueDepth] = nullptr;
+      QueuePair &queue = *ways[peer->number];
+      queue.taken[queue.posted % QueuePair::kDepth] = nullptr;
       ibv_send_wr nothing{};
       nothing.opcode = IBV_WR_RDMA_WRITE;
       const FabricCard::Segment &segment = remote[options.rail.firstOf(peer->ranks)];
@@ -158,30 +119,6 @@ private:
 
   Status unavailable(const std::string &what, int error = errno) const {
     return Status::unavailable(name() + ": " + what + ": " + std::strerror(error));
-  }
-
-  Status addQueue(RankRange ranks) {
-    auto queue = std::make_unique<Queue>();
-    queue->ranks = ranks;
-    queue->firstPacket = std::random_device()() & kMost24Bits;
-    ibv_qp_init_attr attributes{};
-    attributes.qp_type = IBV_QPT_RC;
-    attributes.send_cq = attributes.recv_cq = completions.get();
-    attributes.srq = pendingReceives.get();
-    attributes.cap.max_send_wr = kQueueDepth;
-    attributes.cap.max_send_sge = 1;
-    attributes.cap.max_inline_data = kMostPutBytes;
-    MAESTRO_TRY(make(queue->pair, functions.createQueue(domain.get(), &attributes), functions.destroyQueue,
-                     "a queue pair of 256 writes, 64 bytes inline"));
-    ibv_qp_attr state{};
-    state.qp_state = IBV_QPS_INIT;
-    state.port_num = port.number;
-    state.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-    if (int error = functions.modifyQueue(queue->pair.get(), &state,
-                                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-      return unavailable("preparing a queue pair", error);
-    queues.push_back(std::move(queue));
-    return Status();
   }
 
   Result<Owned<ibv_mr>> registerMemory(std::span<const std::byte> source, unsigned access) {
@@ -258,50 +195,14 @@ private:
       return Status::unavailable(name() + " does not reach " + peer.name + ", which has " +
                                  (theirs.isEthernet ? "RoCE" : "InfiniBand"));
     ways.push_back(own->get());
-    return activate(peer, **own, theirs, *other);
-  }
-
-  Status activate(const Peer &peer, Queue &queue, const VerbsEndpoint &theirs, const VerbsEndpoint::Queue &other) {
-    ibv_qp_attr state{};
-    state.qp_state = IBV_QPS_RTR;
-    state.path_mtu = std::min(port.mtu, static_cast<ibv_mtu>(theirs.mtu));
-    state.dest_qp_num = other.number;
-    state.rq_psn = other.firstPacket;
-    state.min_rnr_timer = kReceiverTimer;
-    state.max_dest_rd_atomic = 1; // None come; not all devices take 0.
-    state.ah_attr.port_num = port.number;
-    state.ah_attr.dlid = theirs.lid;
-    ibv_gid gid;
-    std::memcpy(gid.raw, theirs.gid.data(), theirs.gid.size());
-    if (port.isEthernet || gid.global.subnet_prefix != port.gid.global.subnet_prefix) {
-      state.ah_attr.is_global = 1;
-      state.ah_attr.grh.dgid = gid;
-      state.ah_attr.grh.sgid_index = port.gidIndex;
-      state.ah_attr.grh.hop_limit = 64;
-    }
-    if (int error = functions.modifyQueue(queue.pair.get(), &state,
-                                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-      return unavailable("no way to " + peer.name, error);
-    state = {};
-    state.qp_state = IBV_QPS_RTS;
-    state.sq_psn = queue.firstPacket;
-    state.timeout = kTimeout;
-    state.retry_cnt = kRetries;
-    state.rnr_retry = kReceiverRetries;
-    state.max_rd_atomic = 1;
-    if (int error = functions.modifyQueue(queue.pair.get(), &state,
-                                          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC))
-      return unavailable("no way to " + peer.name, error);
-    return Status();
+    return (*own)->connect(functions, port, theirs, *other).withContext(name() + ": no way to " + peer.name);
   }
 
   // ---- the fabric's thread
 
   bool post(Peer &peer) override {
-    Queue &queue = *ways[peer.number];
-    uint64_t room = signalled < mostSignalled ? kQueueDepth - (queue.posted - queue.completed) : 0;
+    QueuePair &queue = *ways[peer.number];
+    uint64_t room = signalled < mostSignalled ? QueuePair::kDepth - (queue.posted - queue.completed) : 0;
     room = std::min<uint64_t>(room, kChain);
     uint32_t count = 0;
     size_t gone = 0, waiting = peer.ring.size();
@@ -317,7 +218,7 @@ private:
   }
 
   /// Fills a work request; how many operations are done with it.
-  size_t prepare(Queue &queue, uint32_t number, const Operation &next, const Operation *countBehind) {
+  size_t prepare(QueuePair &queue, uint32_t number, const Operation &next, const Operation *countBehind) {
     const FabricCard::Segment &segment = remote[next.rank];
     ibv_send_wr &work = works[number];
     ibv_sge &part = parts[number];
@@ -327,7 +228,7 @@ private:
     work.wr.rdma.rkey = static_cast<uint32_t>(segment.key);
     work.sg_list = &part;
     work.num_sge = 1;
-    Word *&taken = queue.taken[(queue.posted + number) % kQueueDepth];
+    Word *&taken = queue.taken[(queue.posted + number) % QueuePair::kDepth];
     taken = nullptr;
     switch (next.kind) {
     case Operation::Kind::Signal:
@@ -361,7 +262,7 @@ private:
   }
 
   /// Posts the first works; the end of the last stands for all.
-  void send(const Peer &peer, Queue &queue, uint32_t count) {
+  void send(const Peer &peer, QueuePair &queue, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       works[i].wr_id = uint64_t{peer.number} << 32 | static_cast<uint32_t>(queue.posted + i);
       works[i].next = i + 1 < count ? &works[i + 1] : nullptr;
@@ -391,7 +292,7 @@ private:
       else if (end.wr_id == kReceiveId)
         arrived(::ntohl(end.imm_data));
       else
-        left(*ways[end.wr_id >> 32], upTo(*ways[end.wr_id >> 32], end.wr_id));
+        left(*ways[end.wr_id >> 32], ways[end.wr_id >> 32]->upTo(end.wr_id));
     }
     if (received > 0)
       if (Status status = postReceives(received); !status.isOk())
@@ -399,14 +300,9 @@ private:
     return count != 0;
   }
 
-  /// How many writes have come to their end with this one, which is known by the low bits of its number.
-  static uint64_t upTo(const Queue &queue, uint64_t id) {
-    return uint64_t{static_cast<uint32_t>(id) - static_cast<uint32_t>(queue.completed)} + 1;
-  }
-
-  void left(Queue &queue, uint64_t count) {
+  void left(QueuePair &queue, uint64_t count) {
     for (uint64_t i = 0; i < count; ++i, ++queue.completed)
-      if (Word *taken = queue.taken[queue.completed % kQueueDepth])
+      if (Word *taken = queue.taken[queue.completed % QueuePair::kDepth])
         transport::signal(*taken, 1);
     --signalled;
     underWay -= count;
@@ -477,10 +373,8 @@ private:
 
   void giveUp() override {
     isGivingUp = true;
-    ibv_qp_attr state{};
-    state.qp_state = IBV_QPS_ERR;
     for (const auto &queue : queues)
-      (void)functions.modifyQueue(queue->pair.get(), &state, IBV_QP_STATE);
+      queue->breakOff(functions);
     auto deadline = std::chrono::steady_clock::now() + kFlushPatience;
     auto hasLeft = [](const auto &queue) { return queue->completed == queue->posted; };
     while (!std::all_of(queues.begin(), queues.end(), hasLeft) && std::chrono::steady_clock::now() < deadline) {
@@ -488,8 +382,8 @@ private:
       if (::ibv_poll_cq(completions.get(), 1, &end) < 1)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       else if (end.wr_id != kReceiveId) {
-        Queue &queue = *ways[end.wr_id >> 32];
-        queue.completed += upTo(queue, end.wr_id);
+        QueuePair &queue = *ways[end.wr_id >> 32];
+        queue.completed += queue.upTo(end.wr_id);
       }
     }
   }
@@ -504,8 +398,8 @@ private:
   Owned<ibv_comp_channel> channel;
   Owned<ibv_cq> completions;
   Owned<ibv_srq> pendingReceives;
-  std::vector<std::unique_ptr<Queue>> queues; ///< In the order of the options' peers.
-  std::vector<Queue *> ways;                  ///< By peer.
+  std::vector<std::unique_ptr<QueuePair>> queues; ///< In the order of the options' peers.
+  std::vector<QueuePair *> ways;                  ///< By peer.
   Sources<Owned<ibv_mr>> sources;
   std::vector<uint32_t> segmentKeys; ///< By rank that is here; 0 where another rail carries what is written to it.
 
