@@ -29,11 +29,20 @@ struct AtomicSection {
   std::vector<uint32_t> classOf;              ///< By atom: an index into AtomClasses.
   std::set<Variant> variants;                 ///< To choose from; Variant{} alone: no choice.
   double presence = 1;                        ///< Of all samples, those that take part.
-  std::vector<uint32_t> unpadded = {}; ///< The samples of a micro-batch have the same value in each of these dims.
+  std::vector<uint32_t> unpadded = {};   ///< The samples of a micro-batch have the same value in each of these dims.
+  std::vector<uint32_t> lossChunks = {}; ///< Chunks to choose from beside one, ascending.
+  /// Of those, for what is computed again, too: more save little more.
+  uint32_t usualLossChunks() const {
+    constexpr uint32_t kEnough = 8;
+    uint32_t most = 1;
+    for (uint32_t chunks : lossChunks)
+      most = chunks <= kEnough ? chunks : most;
+    return most;
+  }
   bool has(const RecomputeChoice &choice, bool splits = false) const {
-    return variants.count({choice.most, splits}) &&
-           (choice.lighter == 0 ||
-            (choice.lighter < classOf.size() && variants.count({lighterThan(choice.most), splits})));
+    auto hasKind = [&](Recompute kind) { return variants.count({kind, splits, choice.lossChunks}) > 0; };
+    return hasKind(choice.most) &&
+           (choice.lighter == 0 || (choice.lighter < classOf.size() && hasKind(lighterThan(choice.most))));
   }
 };
 
