@@ -41,12 +41,20 @@ inline constexpr Recompute lighterThan(Recompute recompute) {
 /// layers or for none. They are the last ones, since a pipeline's first stages hold the most micro-batches; or they lie
 /// evenly among the others, since all stages of an encoder hold those that wait for gradients of the language model
 /// behind it. (Megatron-LM has layers first to be computed again, in each stage: `--recompute-method block`.)
+/// What is behind a section's heads holds less, too, where it is done over chunks of rows (passes/chunk_losses.cpp).
 struct RecomputeChoice {
   Recompute most = Recompute::None;
   uint32_t lighter = 0; ///< Layers; 0 with Recompute::None.
   bool evenly = false;  ///< With some that are lighter.
-  constexpr RecomputeChoice(Recompute most = Recompute::None, uint32_t lighter = 0, bool evenly = false)
-      : most(most), lighter(lighter), evenly(evenly) {} // A kind is a choice.
+  uint32_t lossChunks = 1;
+  constexpr RecomputeChoice(Recompute most = Recompute::None, uint32_t lighter = 0, bool evenly = false,
+                            uint32_t lossChunks = 1)
+      : most(most), lighter(lighter), evenly(evenly), lossChunks(lossChunks) {} // A kind is a choice.
+  /// Nothing but the chunks differs.
+  bool isAlike(RecomputeChoice other) const {
+    other.lossChunks = lossChunks;
+    return *this == other;
+  }
   Recompute of(uint32_t layer, uint32_t layers) const {
     bool isLighter = evenly ? uint64_t{layer + 1} * lighter / layers > uint64_t{layer} * lighter / layers
                             : layer + lighter >= layers;
@@ -57,7 +65,8 @@ struct RecomputeChoice {
 
 inline constexpr std::string_view kEvenly = "-evenly";
 
-/// "none", "selective", "full"; "full-12": all but the last 12 layers; "full-12-evenly": all but 12 among them.
+/// Chunks aside: "none", "selective", "full"; "full-12": all but the last 12 layers; "full-12-evenly": all but 12 among
+/// them.
 inline std::string textOf(const RecomputeChoice &choice) {
   return std::string(nameOf(choice.most)) + (choice.lighter > 0 ? "-" + std::to_string(choice.lighter) : "") +
          std::string(choice.evenly ? kEvenly : "");

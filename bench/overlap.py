@@ -231,7 +231,7 @@ def show_earnest(scratch, pairs: int = 7) -> None:
     data = scratch.path / "data"
     subprocess.run([sys.executable, MULTIMODAL / "make_data.py", data], check=True, capture_output=True)
     device = scratch.path / "device.yaml"
-    scratch.bench().succeed("maestro-profile", "-o", device)
+    scratch.bench().succeed("maestro-profile", "--device", "cpu", "-o", device)
     plan, static = planned_and_static(Job(scratch, MULTIMODAL / "workload.yaml", 2, device))
     layouts = {"planned": (plan, []), "static split in file order": (static, ["--file-order"])}
     found, first, foreseen = {name: [] for name in layouts}, {name: [] for name in layouts}, {}

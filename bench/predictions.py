@@ -97,7 +97,7 @@ EXAMPLES = {example.name: example for example in (
 
 def profile(scratch, *flags, name="device") -> pathlib.Path:
     path = scratch.path / f"{name}.yaml"
-    scratch.bench().succeed("maestro-profile", "-o", path, *flags)
+    scratch.bench().succeed("maestro-profile", "--device", "cpu", "-o", path, *flags)
     return path
 
 
@@ -197,7 +197,7 @@ def searched_pins(plan_summary) -> str:
         recompute += "-evenly" if layout["lighter_evenly"] else ""
         devices = re.search(r"on devices? ([0-9,-]+)", decided[f"{name}.devices"]["choice"]).group(1)
         words += [f"{name}.devices={devices}", f"{name}.dp={layout['data_parallel']}", f"{name}.stages={layout['stages']}", f"{name}.recompute={recompute}",
-                  f"{name}.split_backward={layout['split_backward'] or 'no'}"]
+                  f"{name}.split_backward={layout['split_backward'] or 'no'}", f"{name}.loss_chunks={layout['loss_chunks']}"]
         tokens = re.search(rf"\b{name} [^;]* of (\d+) tokens", decided["layout"]["reason"])
         words.append(f"{name}.micro_batch_tokens={tokens.group(1)}" if tokens else f"{name}.micro_batch={section['micro_batch_samples']}")
     return " ".join(words)

@@ -171,7 +171,7 @@ StageModel composeStage(const AtomicModel &model, uint32_t section, const Recomp
     Recompute kind = recompute.of(begin, atoms);
     for (end = begin + 1; end < last && chain.classOf[end] == chain.classOf[begin] && recompute.of(end, atoms) == kind;)
       ++end;
-    const AtomClass &own = model.classesOf(section, {kind, splits})[chain.classOf[begin]];
+    const AtomClass &own = model.classesOf(section, {kind, splits, recompute.lossChunks})[chain.classOf[begin]];
     bool follows =
         begin > first && chain.classOf[begin] == chain.classOf[begin - 1]; // One of its class, with another recompute.
     int64_t further = end - begin - (follows ? 0 : 1);

@@ -29,12 +29,15 @@ struct AtomicSection {
   std::vector<uint32_t> classOf;              ///< By atom: an index into AtomClasses.
   std::set<Variant> variants;                 ///< To choose from; Variant{} alone: no choice.
   double presence = 1;                        ///< Of all samples, those that take part.
-  std::vector<uint32_t> unpadded = {}; ///< The samples of a micro-batch have the same value in each of these dims.
-  bool addsUp = true;                  ///< Its gradients are known to be sums over samples: it may have replicas.
+  std::vector<uint32_t> unpadded = {};   ///< The samples of a micro-batch have the same value in each of these dims.
+  bool addsUp = true;                    ///< Its gradients are known to be sums over samples: it may have replicas.
+  std::vector<uint32_t> lossChunks = {}; ///< Chunks to choose from beside one, ascending.
+  /// With anything computed again: that takes more time than chunks do.
+  uint32_t mostLossChunks() const { return lossChunks.empty() ? 1 : lossChunks.back(); }
   bool has(const RecomputeChoice &choice, bool splits = false) const {
-    return variants.count({choice.most, splits}) &&
-           (choice.lighter == 0 ||
-            (choice.lighter < classOf.size() && variants.count({lighterThan(choice.most), splits})));
+    auto hasKind = [&](Recompute kind) { return variants.count({kind, splits, choice.lossChunks}) > 0; };
+    return hasKind(choice.most) &&
+           (choice.lighter == 0 || (choice.lighter < classOf.size() && hasKind(lighterThan(choice.most))));
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -75,11 +76,38 @@ DeviceModel deviceFor(const DeviceProfile &profile, int threads) {
   return device;
 }
 
+DeviceModel gpuFor(const DeviceProfile &profile) {
+  DeviceModel device;
+  device.kind = profile.kind;
+  device.name = profile.name;
+  device.kept = profile.kept;
+  device.memoryBytes = profile.memoryBytes - std::min(device.keptBytes(), profile.memoryBytes);
+  device.multiprocessors = profile.multiprocessors;
+  device.rates = profile.devices.front().rates;
+  device.curves = std::make_shared<const KernelCurves>(profile.devices.front().curves);
+  device.source = "profile of " + profile.name;
+  return device;
+}
+
+static std::string gpuText(const DeviceProfile &profile) {
+  std::string text =
+      fmt::format("memory: {} B\nmultiprocessors: {}\nkept: # Of the memory, beside what plans may use.\n",
+                  profile.memoryBytes, profile.multiprocessors);
+  for (const KeptMemory &own : profile.kept)
+    text += fmt::format("  - {{what: \"{}\", memory: {} B}}\n", own.what, own.bytes);
+  return text;
+}
+
 std::string toYaml(const DeviceProfile &profile) {
-  std::string text = "# Written by maestro-profile: what a device of this machine does, while all cores work.\n"
-                     "# Use it in cluster.yaml: `device: path/of/this/file`.\n";
-  text += fmt::format("kind: {}\nname: \"{}\"\nbf16_products: {}\nrates:\n", profile.kind, profile.name,
-                      profile.bf16Products == Bf16Products::Native ? "native" : "widened");
+  bool isGpu = profile.multiprocessors > 0;
+  std::string text = fmt::format("# Written by maestro-profile: what {} of this machine does{}.\n"
+                                 "# Use it in cluster.yaml: `device: path/of/this/file`.\n",
+                                 isGpu ? "a GPU" : "a device", isGpu ? "" : ", while all cores work");
+  text += fmt::format("kind: {}\nname: \"{}\"\n", profile.kind, profile.name);
+  text += isGpu
+              ? gpuText(profile)
+              : fmt::format("bf16_products: {}\n", profile.bf16Products == Bf16Products::Native ? "native" : "widened");
+  text += "rates:\n";
   for (const ProfiledDevice &device : profile.devices)
     text += ratesText(device.threads, device.rates);
   text += "# Grids: [m, n, k, seconds], for products m x k by k x n; attention: queries of all heads, keys, depth; "

@@ -18,9 +18,13 @@ struct ProfiledDevice {
 
 struct DeviceProfile {
   std::string kind = "cpu";
-  std::string name;                                  ///< Of the processor, for people.
-  std::vector<ProfiledDevice> devices;               ///< Ascending threads.
+  std::string name;                                  ///< Of the processor or GPU, for people.
+  std::vector<ProfiledDevice> devices;               ///< Ascending threads; of a GPU one, of one thread.
   Bf16Products bf16Products = Bf16Products::Widened; ///< Of the processor.
+  /// Of a GPU: all of its memory, what of it is kept, and how many work on a kernel.
+  uint64_t memoryBytes = 0;
+  std::vector<KeptMemory> kept;
+  uint32_t multiprocessors = 0;
 };
 
 /// A CPU device of so many threads as built in.
@@ -28,6 +32,9 @@ DeviceModel builtInCpu(int threads);
 /// As measured, or in proportion from the nearest number of threads that was; built in where nothing was. Its memory is
 /// not set.
 DeviceModel deviceFor(const DeviceProfile &profile, int threads);
+
+/// A GPU as measured.
+DeviceModel gpuFor(const DeviceProfile &profile);
 
 /// device.yaml. Lines of calls are the last of it.
 std::string toYaml(const DeviceProfile &profile);

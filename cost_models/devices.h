@@ -14,8 +14,11 @@ namespace maestro::cost_models {
 std::vector<std::string> builtInDevices();
 
 /// A device as its data sheet describes it, its memory less what the CUDA context, libraries and communicators take
-/// (reserveBytes).
+/// (DeviceModel.kept).
 std::optional<DeviceModel> builtInDevice(std::string_view name);
+
+/// The built-in device that the vendor calls so: "h100-sxm" for "NVIDIA H100 80GB HBM3". Nothing for others.
+std::optional<std::string> builtInOf(std::string_view product);
 
 /// The links among devices of one node that come with the device, for clusters that do not say; `spans` is 1. Without a
 /// value where a node's devices have none of their own: then they meet over PCI Express.

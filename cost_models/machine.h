@@ -18,13 +18,20 @@
 
 namespace maestro::cost_models {
 
+/// Memory of a device that no rank's regions may take.
+struct KeptMemory {
+  std::string what; ///< "CUDA context"
+  uint64_t bytes = 0;
+  std::string source; ///< Of the number, for people.
+};
+
 /// One kind of device.
 struct DeviceModel {
   std::string kind = "cpu";                                   ///< As plans and cluster files name it: "h100-sxm".
   std::string name;                                           ///< For people.
   std::string source = "100 GFLOP/s f32 and 8 GB/s a thread"; ///< Of its numbers, for people.
-  uint64_t memoryBytes = UINT64_MAX;                          ///< What a plan may use of it:
-  uint64_t reserveBytes = 0;                                  ///< so much less than it has.
+  uint64_t memoryBytes = UINT64_MAX;                          ///< What a plan may use of it: all but what is kept.
+  std::vector<KeptMemory> kept = {};
   DeviceRates rates = cpuRates(1);
   Bf16Products bf16Products =
       Bf16Products::Widened;    ///< Of a CPU: the kind that needs more memory, where nothing is known.
@@ -32,6 +39,13 @@ struct DeviceModel {
   std::shared_ptr<const KernelCurves> curves = {}; ///< As measured; null where nothing was.
   double curveScale = 1; ///< Their times are of another number of threads, and multiplied by this.
   uint32_t atOnce = 1;   ///< So many worked at the same time when it was measured.
+
+  uint64_t keptBytes() const {
+    uint64_t bytes = 0;
+    for (const KeptMemory &own : kept)
+      bytes += own.bytes;
+    return bytes;
+  }
 };
 
 /// One level of the network, per device and direction.

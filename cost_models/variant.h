@@ -4,6 +4,7 @@
 #include "base/recompute.h"
 
 #include <compare>
+#include <cstdint>
 
 namespace maestro::cost_models {
 
@@ -12,6 +13,7 @@ namespace maestro::cost_models {
 struct Variant {
   Recompute recompute = Recompute::None;
   bool splitBackward = false; ///< Weight gradients are tasks of their own.
+  uint32_t lossChunks = 1;    ///< Of rows, behind a head.
   auto operator<=>(const Variant &) const = default;
 };
 

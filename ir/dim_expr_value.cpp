@@ -2,6 +2,7 @@
 #include "ir/dim_expr_polynomial.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace maestro {
@@ -217,6 +218,31 @@ std::optional<int64_t> DimExpr::lowerBound(bool symbolsMayBeZero) const {
   return asInt64(intervalOf(*this, [&](std::string_view) { return symbol; }).lo);
 }
 
+/// Where quotients by constants are added and subtracted, parts of a whole mostly: numerator and denominator of what
+/// the expression is at most, a quotient's remainder taken to be what makes it most.
+static std::pair<DimExpr, int64_t> relaxed(const DimExpr &expr) {
+  auto quotientOf = [](const Term &term) -> const Atom * {
+    bool isQuotient = term.atoms.size() == 1 && term.atoms[0].kind == AtomKind::FloorDiv;
+    return isQuotient && term.atoms[0].rhs->asConstant().value_or(0) > 0 ? &term.atoms[0] : nullptr;
+  };
+  int64_t denominator = 1;
+  for (const Term &term : expr.terms())
+    if (const Atom *quotient = quotientOf(term))
+      denominator = std::lcm(denominator, *quotient->rhs->asConstant());
+  DimExpr numerator;
+  for (const Term &term : expr.terms()) {
+    const Atom *quotient = quotientOf(term);
+    if (!quotient) {
+      numerator = numerator + denominator * DimExpr::Builder::fromTerms({term});
+      continue;
+    }
+    int64_t divisor = *quotient->rhs->asConstant();
+    DimExpr least = term.coefficient < 0 ? *quotient->lhs - (divisor - 1) : *quotient->lhs;
+    numerator = numerator + DimExpr(term.coefficient) * DimExpr(denominator / divisor) * least;
+  }
+  return {numerator, denominator};
+}
+
 std::optional<int64_t>
 DimExpr::upperBound(const std::function<std::optional<int64_t>(std::string_view)> &boundOf) const {
   if (isOverflow())
@@ -225,7 +251,10 @@ DimExpr::upperBound(const std::function<std::optional<int64_t>(std::string_view)
     std::optional<int64_t> bound = boundOf(name);
     return Interval{0, bound ? *bound : kInfinite};
   };
-  return asInt64(intervalOf(*this, symbolInterval).hi);
+  Interval bounds = intervalOf(*this, symbolInterval);
+  if (auto [numerator, denominator] = relaxed(*this); denominator > 1 && !numerator.isOverflow())
+    bounds.hi = std::min(bounds.hi, divideBound(intervalOf(numerator, symbolInterval).hi, denominator));
+  return asInt64(bounds.hi);
 }
 
 } // namespace maestro

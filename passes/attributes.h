@@ -35,12 +35,14 @@
 //   nn.lighter_layers = 2, nn.layers = 12      with it: of so many layers of the section the last two have the next lighter one
 //   nn.lighter_evenly                          with that: two that lie evenly among them, instead
 //   nn.split_backward                          of a section: its weight gradients are a program of their own
+//   nn.loss_chunks = 8                         of a section: what is behind its heads is done over so many chunks of rows
 //   nn.tensor = 2                              of a section: devices that share its MLP blocks
 //   nn.indivisible = [5]                       of a section: inner sizes of blocks that they cannot share
 //   nn.stash = "…"                             what crosses from @forward to @backward, in words
 // Operators
 //   nn.atom = 3                                of a section that computes whole layers again, or some of them otherwise: the layer
 //                                              that it belongs to (section_atoms.h)
+//   nn.chunked                                 of a chunk of rows (chunk_losses.cpp)
 // clang-format on
 #pragma once
 
@@ -77,7 +79,9 @@ inline constexpr llvm::StringLiteral kLighterLayers = "nn.lighter_layers";
 inline constexpr llvm::StringLiteral kLighterEvenly = "nn.lighter_evenly";
 inline constexpr llvm::StringLiteral kLayers = "nn.layers";
 inline constexpr llvm::StringLiteral kSplitBackward = "nn.split_backward";
+inline constexpr llvm::StringLiteral kLossChunks = "nn.loss_chunks";
 inline constexpr llvm::StringLiteral kAtom = "nn.atom";
+inline constexpr llvm::StringLiteral kChunked = "nn.chunked";
 inline constexpr llvm::StringLiteral kStash = "nn.stash";
 inline constexpr llvm::StringLiteral kSplit = "nn.split";
 inline constexpr llvm::StringLiteral kOverData = "nn.over_data";
@@ -89,6 +93,7 @@ inline constexpr llvm::StringLiteral kGraphFunction = "graph";
 inline constexpr llvm::StringLiteral kStepFunction = "step";
 inline constexpr llvm::StringLiteral kCountFunction = "count";
 inline constexpr llvm::StringLiteral kForwardFunction = "forward";
+inline constexpr llvm::StringLiteral kEvaluateFunction = "evaluate";
 inline constexpr llvm::StringLiteral kBackwardFunction = "backward";
 inline constexpr llvm::StringLiteral kWeightGradientFunction = "weight_gradient";
 

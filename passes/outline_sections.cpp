@@ -111,6 +111,8 @@ private:
       body->setAttr(attributes::kLighterEvenly, builder.getUnitAttr());
     if (spec.stages - spec.stage <= spec.splitStages)
       body->setAttr(attributes::kSplitBackward, builder.getUnitAttr());
+    if (spec.lossChunks > 1)
+      body->setAttr(attributes::kLossChunks, builder.getI64IntegerAttr(spec.lossChunks));
     if (spec.tensor > 1)
       body->setAttr(attributes::kTensor, builder.getI64IntegerAttr(spec.tensor));
     builder.setInsertionPointToStart(body.getBody());

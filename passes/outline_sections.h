@@ -24,6 +24,7 @@ struct SectionPart {
   int64_t layers = 0;      ///< Atoms, where some have a lighter recompute.
   int64_t splitStages = 0; ///< In the last so many stages of the section weight gradients are tasks of their own.
   int64_t tensor = 1;      ///< Devices that share it.
+  int64_t lossChunks = 1;
   std::vector<std::string> components;
   std::vector<std::string> activeDims; ///< A sample takes part iff all of these are above 0.
 };

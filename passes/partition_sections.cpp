@@ -73,6 +73,7 @@ private:
       part.recompute = valueOf(options.recompute, part.section, RecomputeChoice());
       part.splitStages = valueOf<int64_t>(options.splitBackward, part.section, 0);
       part.tensor = countOf(options.tensor, part.section);
+      part.lossChunks = countOf(options.lossChunks, part.section);
     }
     for (const auto &[name, stages] : options.stages)
       if (name != "*" && !llvm::is_contained(names, name))
@@ -247,6 +248,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     cuts = llvm::ArrayRef<std::string>(other.cuts);
     stages = llvm::ArrayRef<std::string>(other.stages);
     tensor = llvm::ArrayRef<std::string>(other.tensor);
+    lossChunks = llvm::ArrayRef<std::string>(other.lossChunks);
     recompute = llvm::ArrayRef<std::string>(other.recompute);
     splitBackward = llvm::ArrayRef<std::string>(other.splitBackward);
     firstAtoms = llvm::ArrayRef<std::string>(other.firstAtoms);
@@ -257,6 +259,7 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     cuts = llvm::ArrayRef<std::string>(options.cuts);
     stages = llvm::ArrayRef<std::string>(textOf(options.stages));
     tensor = llvm::ArrayRef<std::string>(textOf(options.tensor));
+    lossChunks = llvm::ArrayRef<std::string>(textOf(options.lossChunks));
     recompute = llvm::ArrayRef<std::string>(textOf(options.recompute));
     splitBackward = llvm::ArrayRef<std::string>(textOf(options.splitBackward));
     firstAtoms = llvm::ArrayRef<std::string>(textOf(options.firstAtoms));
@@ -274,7 +277,8 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
     options.forTrial = forTrial;
     if (failed(readCounts("stages", stages, options.stages)) ||
         failed(readCounts("split-backward", splitBackward, options.splitBackward, 0)) ||
-        failed(readCounts("tensor", tensor, options.tensor)) || failed(readRecompute(options.recompute)) ||
+        failed(readCounts("tensor", tensor, options.tensor)) ||
+        failed(readCounts("loss-chunks", lossChunks, options.lossChunks)) || failed(readRecompute(options.recompute)) ||
         failed(readFirstAtoms(options.firstAtoms)))
       return signalPassFailure();
     FailureOr<DimTable> dims = DimTable::of(getOperation());
@@ -349,6 +353,8 @@ struct PartitionSectionsPass : PassWrapper<PartitionSectionsPass, OperationPass<
   ListOption<std::string> cuts{*this, "cuts", llvm::cl::desc("Module scopes before which a section is cut")};
   ListOption<std::string> stages{*this, "stages", llvm::cl::desc("SECTION:COUNT, pipeline stages")};
   ListOption<std::string> tensor{*this, "tensor", llvm::cl::desc("SECTION:COUNT, devices that share its MLP blocks")};
+  ListOption<std::string> lossChunks{*this, "loss-chunks",
+                                     llvm::cl::desc("SECTION:COUNT, chunks of rows of its heads and losses")};
   ListOption<std::string> recompute{*this, "recompute",
                                     llvm::cl::desc("SECTION:selective|full|full-4, what its backward computes again")};
   ListOption<std::string> splitBackward{

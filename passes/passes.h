@@ -53,6 +53,9 @@ struct PartitionOptions {
   /// In how many stages of a section, the last ones, weight gradients are tasks of their own, by its name, "*" for all
   /// others; absent: 0.
   std::map<std::string, int64_t> splitBackward;
+  /// Chunks of rows over which a section's heads, losses and their gradients are done, by its name, "*" for all others;
+  /// absent: one.
+  std::map<std::string, int64_t> lossChunks;
   /// Devices that share the MLP blocks of a section by its name, "*" for all others; absent: one.
   std::map<std::string, int64_t> tensor;
   /// Whether a frozen producer's last operators may move to the consumer so that fewer bytes cross.
@@ -64,7 +67,10 @@ std::unique_ptr<mlir::Pass> createPartitionSectionsPass(const PartitionOptions &
 std::unique_ptr<mlir::Pass> createDifferentiatePass();
 /// States of tensors over mesh axes; @step becomes what each tensor-parallel device runs.
 std::unique_ptr<mlir::Pass> createShardPass();
-/// @step becomes @count, @forward, @backward and, where a section splits its backward, @weight_gradient.
+/// Heads, losses and their gradients in @step are done over chunks of rows, where a section asks for it.
+std::unique_ptr<mlir::Pass> createChunkLossesPass();
+/// @step becomes @count, @forward, @backward and, where a section splits its backward, @weight_gradient; where it has
+/// its losses in chunks, @evaluate.
 std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::None);
 /// What the IR promises after `phase`; later passes trust it.
 std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);

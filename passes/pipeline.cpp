@@ -117,6 +117,8 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
 
   // Gradients are there now, and what crosses is not chosen yet: split values are kept split.
   manager.addNestedPass<ModuleOp>(createShardPass());
+  // States of rows are known by now: chunks hide them.
+  manager.addNestedPass<ModuleOp>(createChunkLossesPass());
   // Last: what crosses from forward to backward is final after this.
   manager.addNestedPass<ModuleOp>(createSplitProgramsPass(options.recompute));
   endPhase(manager, Phase::Split);
@@ -132,6 +134,7 @@ void registerPasses() {
   registerPass([] { return createPartitionSectionsPass(); });
   registerPass([] { return createDifferentiatePass(); });
   registerPass([] { return createShardPass(); });
+  registerPass([] { return createChunkLossesPass(); });
   registerPass([] { return createSplitProgramsPass(); });
   registerPass([] { return createVerifyPhasePass(Phase::Import); });
   PassPipelineRegistration<PipelineFlags>(

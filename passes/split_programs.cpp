@@ -6,6 +6,8 @@
 //   @weight_gradient   only of a section with nn.split_backward: saved values, also @backward's -> what of the
 //   gradients
 //              nothing else waits for
+//   @evaluate  only of a section whose losses are done over chunks of rows (chunk_losses.cpp): -> loss sums. @backward
+//              computes them in training, each chunk's right before its gradients, and @forward what comes before
 //
 // A section without losses has no @count, and one in which nothing trains no @backward; what arrives
 // over edges and leaves over them are arguments and results like others.
@@ -148,6 +150,8 @@ public:
     if (step->getParentOp()->hasAttr(attributes::kSplitBackward))
       markWeightWork();
     func::FuncOp forward = buildForward();
+    if (!putOff.empty())
+      buildEvaluate(forward);
     if (llvm::any_of(llvm::seq(step.getNumResults()), [&](unsigned i) { return isGradient(i); }))
       buildWeightGradient(buildBackward(forward));
     describeStash();
@@ -155,15 +159,32 @@ public:
   }
 
 private:
+  /// Whether a value is computed by one of these.
+  static auto isOf(const llvm::DenseSet<Operation *> &operations) {
+    return [&operations](Value value) { return operations.contains(value.getDefiningOp()); };
+  }
+
   /// What the loss sums are computed by is forward work, all else backward: also the part of a
-  /// gradient that does not depend on what arrives (a cosine, a comparison).
+  /// gradient that does not depend on what arrives (a cosine, a comparison). Chunks of rows, and what follows from
+  /// them, wait for their gradients.
   void markForward() {
     llvm::SmallVector<Value> wanted;
+    bool trains = false;
     for (unsigned i = 0; i < step.getNumResults(); ++i)
       if (isForwardResult(i))
         wanted.push_back(returnedValues(step)[i]);
-    forwardWork = backwardSlice(wanted);
+      else
+        trains = true;
+    evaluationWork = forwardWork = backwardSlice(wanted);
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (trains && forwardWork.contains(&op) &&
+          (op.hasAttr(attributes::kChunked) || llvm::any_of(op.getOperands(), isOf(putOff)))) {
+        putOff.insert(&op);
+        forwardWork.erase(&op);
+      }
   }
+
+  bool isPutOff(unsigned result) { return isForwardResult(result) && isOf(putOff)(returnedValues(step)[result]); }
 
   /// Losses, and what leaves over an edge.
   bool isForwardResult(unsigned result) {
@@ -173,7 +194,8 @@ private:
   bool isGradient(unsigned result) { return !isForwardResult(result); }
 
   /// What leads to nothing but parameters' gradients and no longer has a dim of the samples: the last product or sum
-  /// over them, and what follows. All else, also what only a first stage's weights need, stays in @backward.
+  /// over them, and what follows. All else, also what only a first stage's weights need, stays in @backward, and so do
+  /// sums over chunks of rows, whose values are not kept.
   void markWeightWork() {
     Operation *end = step.getBody().front().getTerminator();
     auto isParameters = [&](OpOperand &use) {
@@ -185,9 +207,14 @@ private:
       return llvm::all_of(nn::typeOf(value).getShape(),
                           [](const DimExpr &dim) { return dim.asConstant().has_value(); });
     };
+    llvm::DenseSet<Operation *> sumsOfChunks;
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (llvm::all_of(op.getResults(), isFixed) &&
+          (op.hasAttr(attributes::kChunked) || llvm::any_of(op.getOperands(), isOf(sumsOfChunks))))
+        sumsOfChunks.insert(&op);
     for (Operation &op : llvm::reverse(step.getBody().front().without_terminator()))
       if (!forwardWork.contains(&op) && !op.use_empty() && llvm::all_of(op.getUses(), isParameters) &&
-          llvm::all_of(op.getResults(), isFixed))
+          llvm::all_of(op.getResults(), isFixed) && !sumsOfChunks.contains(&op))
         weightWork.insert(&op);
     SaveProblem problem;
     llvm::SetVector<Value> needed;
@@ -252,11 +279,23 @@ private:
         program.clone(&op);
     llvm::SmallVector<FunctionResult> results;
     for (unsigned i = 0; i < step.getNumResults(); ++i)
-      if (isForwardResult(i))
+      if (isForwardResult(i) && !isPutOff(i))
         results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
     for (auto [number, value] : llvm::enumerate(saved))
       results.push_back({program.copy(value), savedAttributes(number)});
     return program.finish(results, step);
+  }
+
+  void buildEvaluate(func::FuncOp forward) {
+    ProgramBuilder program(step, attributes::kEvaluateFunction);
+    for (Operation &op : step.getBody().front().without_terminator())
+      if (evaluationWork.contains(&op))
+        program.clone(&op);
+    llvm::SmallVector<FunctionResult> results;
+    for (unsigned i = 0; i < step.getNumResults(); ++i)
+      if (isForwardResult(i))
+        results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
+    program.finish(results, forward);
   }
 
   func::FuncOp buildBackward(func::FuncOp forward) {
@@ -271,7 +310,7 @@ private:
         program.clone(&op);
     llvm::SmallVector<FunctionResult> results;
     for (unsigned i = 0; i < step.getNumResults(); ++i)
-      if (isGradient(i) && !isWeightWork(i))
+      if (isPutOff(i) || (isGradient(i) && !isWeightWork(i)))
         results.push_back({program.copy(returnedValues(step)[i]), step.getResultAttrDict(i)});
     for (auto [number, value] : llvm::enumerate(savedByBackward))
       results.push_back({program.copy(value), savedAttributes(saved.size() + number)});
@@ -332,7 +371,8 @@ private:
   const DimTable &dims;
   LayerPolicy policy;
   Builder builder;
-  llvm::DenseSet<Operation *> forwardWork, weightWork;
+  llvm::DenseSet<Operation *> evaluationWork, forwardWork, weightWork;
+  llvm::DenseSet<Operation *> putOff; ///< From @forward to @backward.
   llvm::SmallVector<Value> saved, savedByBackward,
       savedAgain; ///< The last: of the first, what @weight_gradient reads, too.
 };
@@ -344,7 +384,7 @@ struct SplitProgramsPass : PassWrapper<SplitProgramsPass, OperationPass<ModuleOp
   SplitProgramsPass(Recompute policy) { recompute = policy; }
   StringRef getArgument() const override { return "maestro-split-programs"; }
   StringRef getDescription() const override {
-    return "@step becomes @count, @forward and @backward, and @weight_gradient";
+    return "@step becomes @count, @forward and @backward, and, where needed, @weight_gradient and @evaluate";
   }
 
   void runOnOperation() override {

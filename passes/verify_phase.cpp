@@ -155,6 +155,9 @@ LogicalResult verifyPrograms(ModuleOp table) {
   for (func::FuncOp gradients : {backward, weightGradient})
     if (gradients && (failed(verifyOperators(gradients)) || failed(verifyGradients(gradients, step))))
       return failure();
+  if (func::FuncOp evaluate = findFunction(table, attributes::kEvaluateFunction);
+      evaluate && failed(verifyOperators(evaluate)))
+    return failure();
   return verifyOperators(forward);
 }
 

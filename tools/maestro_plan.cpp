@@ -38,8 +38,8 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_option("--set", arguments.options.settings, "A value of the workload or cluster file: train.global_batch=64");
   app.add_option("--pin", arguments.pins,
                  "Fix a decision: "
-                 "SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,more_in_flight,devices,recompute,split_"
-                 "backward,precision}=VALUE");
+                 "SECTION.{dp,stages,tensor,micro_batch,micro_batch_tokens,more_in_flight,devices,recompute,loss_"
+                 "chunks,split_backward,precision}=VALUE");
   app.add_option("--data", arguments.data,
                  "Data, as maestro-run has it: plan for the sizes of its samples, read from headers");
   app.add_option("--deadline", arguments.deadline,

@@ -4,6 +4,9 @@
 #include "cost_models/device_profile.h"
 #include "tools/arguments.h"
 #include "tools/bound_spinning.h"
+#ifdef MAESTRO_CUDA
+#include "tools/profile/gpu_profile.h"
+#endif
 #include "tools/profile/machine_profile.h"
 #include "tools/profile/stopwatch.h"
 
@@ -66,6 +69,26 @@ Result<std::vector<PlanPrograms>> programsOf(const std::vector<std::string> &pat
     plans.push_back(std::move(plan));
   }
   return plans;
+}
+
+/// Of a GPU where there is one and the user does not say otherwise.
+Result<cost_models::DeviceProfile> profileGpuInto(const std::string &path, double secondsEach) {
+  MAESTRO_TRY(checkOutput(path));
+#ifdef MAESTRO_CUDA
+  MAESTRO_ASSIGN(cost_models::DeviceProfile profile, profile::profileGpu(secondsEach));
+  MAESTRO_TRY(writeProfile(cost_models::toYaml(profile), path));
+  return profile;
+#else
+  return Status::unavailable("--device gpu: this maestro-profile was built without a CUDA toolkit; build it with one");
+#endif
+}
+
+bool findsGpu() {
+#ifdef MAESTRO_CUDA
+  return profile::hasGpu();
+#else
+  return false;
+#endif
 }
 
 Result<cost_models::DeviceProfile> profileInto(const std::string &path, double secondsEach,
@@ -137,6 +160,11 @@ int main(int argc, char **argv) {
   app.add_option("--seconds", seconds,
                  "For each kernel, size and number of threads; by itself it takes what fits two minutes")
       ->check(CLI::Range(0.001, 10.0));
+  std::string device;
+  app.add_option("--device", device,
+                 "What is measured: gpu, the first of this machine's, or cpu. By itself a GPU where the driver finds "
+                 "one and no plans are given")
+      ->check(CLI::IsMember({"cpu", "gpu"}));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -152,7 +180,13 @@ int main(int argc, char **argv) {
       logInfo(fmt::format("wrote {} in {:.1f} s", output, now() - started));
     return status.exitStatus();
   }
-  Result<cost_models::DeviceProfile> profile = profileInto(output, seconds, plans, data);
+  bool ofGpu = device == "gpu" || (device.empty() && plans.empty() && findsGpu());
+  if (ofGpu && !plans.empty()) {
+    logError("--device gpu: plans' programs are measured on processors alone; leave the plans out");
+    return Status::invalidInput("").exitStatus();
+  }
+  Result<cost_models::DeviceProfile> profile =
+      ofGpu ? profileGpuInto(output, seconds) : profileInto(output, seconds, plans, data);
   if (!profile) {
     logError(profile.status().message());
     return profile.status().exitStatus();

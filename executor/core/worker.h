@@ -110,6 +110,7 @@ private:
   void awaitSent(uint32_t station, uint32_t slot);
   void selectCopies(const RankTask &task);
   Result<uint32_t> launch(const RankTask &task);
+  void readSums(const RankTask &task, uint32_t slot);
   Status queueSends(const RankTask &task, uint32_t slot);
   Status queueReleases(const RankTask &task);
   uint32_t takeSlot(uint32_t station, uint32_t microBatch);

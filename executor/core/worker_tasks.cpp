@@ -88,6 +88,13 @@ Status Worker::queueTask(const RankTask &task, LossTotals &totals) {
   return queueReleases(task);
 }
 
+/// Of the micro-batch's last task that computes losses.
+void Worker::readSums(const RankTask &task, uint32_t slot) {
+  if (topology.stations[task.station].isLead())
+    stations[task.station]->readLosses(fb::BindingKind::LossSum, slot,
+                                       {sums.data() + task.microBatch * lossCount, lossCount});
+}
+
 /// Returns the slot that the task ran on, which it may have given back.
 Result<uint32_t> Worker::launch(const RankTask &task) {
   Station &station = *stations[task.station];
@@ -100,10 +107,10 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
                       task.microBatch, task.station));
     awaitSent(task.station, slot);
     MAESTRO_TRY(station.launchForward(data, options.seed, slot, evaluating));
-    if (topology.stations[task.station].isLead())
-      station.readLosses(fb::BindingKind::LossSum, slot, {sums.data() + task.microBatch * lossCount, lossCount});
-    if (!hasBackward(task.station)) // What follows on the queue finds the slot free.
+    if (!hasBackward(task.station)) { // What follows on the queue finds the slot free.
+      readSums(task, slot);
       slots[task.station][slot] = kNone;
+    }
     return slot;
   }
   uint32_t slot = slotOf(task.station, task.microBatch);
@@ -112,9 +119,10 @@ Result<uint32_t> Worker::launch(const RankTask &task) {
                                         step, task.microBatch, task.station));
   bool splits = scheduler.planned().sections[topology.stations[task.station].section].splitsBackward;
   awaitSent(task.station, slot);
-  if (task.kind == TaskKind::Backward)
+  if (task.kind == TaskKind::Backward) {
     MAESTRO_TRY(station.launchBackward(data, slot));
-  else if (station.program(fb::ProgramKind::WeightGradient)) // Else the stage has nothing that can wait.
+    readSums(task, slot);
+  } else if (station.program(fb::ProgramKind::WeightGradient)) // Else the stage has nothing that can wait.
     MAESTRO_TRY(station.launchWeightGradient(data, slot));
   if (task.kind == TaskKind::WeightGradient || !splits)
     slots[task.station][slot] = kNone;

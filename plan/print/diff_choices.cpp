@@ -101,6 +101,8 @@ private:
              deviceRanges(devicesOf(after.plan, fresh)));
     property(name, "recompute", "recompute", recomputePhrase(*was.layout()), recomputePhrase(*is.layout()));
     property(name, "split_backward", "split backward", splitPhrase(*was.layout()), splitPhrase(*is.layout()));
+    property(name, "loss_chunks", "chunks of the losses", std::to_string(was.layout()->loss_chunks()),
+             std::to_string(is.layout()->loss_chunks()));
     property(name, "precision", "precision", before.precision(was), after.precision(is));
     property(name, "trains", "trains", was.trains() ? "yes" : "no", is.trains() ? "yes" : "no");
     property(name, "memory", "memory of its fullest device", humanBytes(before.peakBytes(old)),

@@ -206,6 +206,7 @@ private:
     number("lighter_layers", layout.lighter_layers());
     flag("lighter_evenly", layout.lighter_evenly());
     number("split_backward", layout.split_backward());
+    number("loss_chunks", layout.loss_chunks());
   }
 
   void write(const fb::Section &section) {

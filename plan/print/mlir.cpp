@@ -137,8 +137,9 @@ private:
          number("expert_parallel", layout.expert_parallel()), number("zero_stage", layout.zero_stage()),
          flag("recompute", layout.recompute()), flag("full_recompute", layout.full_recompute()),
          number("lighter_layers", layout.lighter_layers()), flag("lighter_evenly", layout.lighter_evenly()),
-         number("split_backward", layout.split_backward()), strings("scopes", section.scopes()),
-         list("active", section.active(), symbol), list("unpadded", section.unpadded(), symbol));
+         number("split_backward", layout.split_backward()), number("loss_chunks", layout.loss_chunks()),
+         strings("scopes", section.scopes()), list("active", section.active(), symbol),
+         list("unpadded", section.unpadded(), symbol));
     });
     each(plan->edges(), [&](uint32_t, const fb::Edge &edge) {
       op("edge", string("name", edge.name()), string("producer", sectionName(edge.producer())),

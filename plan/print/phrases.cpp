@@ -63,6 +63,8 @@ std::string layoutPhrase(const fb::Layout &layout) {
     parts.push_back(layout.split_backward() == layout.stages()
                         ? "split backward"
                         : fmt::format("split backward in the last {}", layout.split_backward()));
+  if (layout.loss_chunks() > 1)
+    parts.push_back(fmt::format("losses in {} chunks", layout.loss_chunks()));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -60,6 +60,10 @@ private:
       const fb::DeviceKind &kind = *machine.device_kinds()->Get(i);
       line("    {} x {}, {}", kind.devices(), kind.name()->string_view(), humanBytes(kind.memory_bytes()));
     }
+    for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i)
+      if (const fb::Quantity &own = *plan->quantities()->Get(i); own.name()->string_view().starts_with("machine.kept."))
+        line("    kept of each: {}, {}", humanBytes(static_cast<uint64_t>(std::max(own.value(), 0.0))),
+             own.source()->string_view());
     for (uint32_t i = 0; machine.links() && i < machine.links()->size(); ++i) {
       const fb::Link &link = *machine.links()->Get(i);
       line("    {} among {}: {} a direction after {}", link.name()->string_view(), link.spans(),
@@ -260,7 +264,7 @@ private:
   }
 
   void memory(const fb::Executable &executable) {
-    uint64_t most = 1;
+    uint64_t most = 1, beside = executable.peak_bytes(); // The verifier: no less than the regions.
     for (const fb::Region *region : *executable.regions())
       most = std::max(most, region->bytes() * region->copies());
     TextTable table(0b10);
@@ -271,7 +275,9 @@ private:
       std::string copies =
           region->copies() > 1 ? fmt::format("{} x {}", region->copies(), humanBytes(region->bytes())) : "";
       table.add({fb::EnumNameRegionKind(region->kind()), humanBytes(bytes), copies, bar});
+      beside -= bytes;
     }
+    table.add({"beside them", humanBytes(beside), "process and kernels' scratch", ""});
     text += table.str();
   }
 

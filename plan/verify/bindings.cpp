@@ -22,6 +22,7 @@ constexpr unsigned kSlot = bit(fb::RegionKind::Slot), kStep = bit(fb::RegionKind
 unsigned allowedRegions(Kind kind) {
   switch (kind) {
   case Kind::Field:
+  case Kind::LossSum:
     return kSlot;
   case Kind::LossScale:
   case Kind::HyperParameters:

@@ -298,7 +298,9 @@ private:
     for (uint32_t i = 0; i < executable.table.bindings()->size(); ++i) {
       const fb::Binding &binding = *executable.table.bindings()->Get(i);
       bool forward = kind == Kind::Forward || kind == Kind::Evaluate;
-      bool isRead = (binding.kind() == fb::BindingKind::LossSum && forward) ||
+      bool hasLosses = kind == Kind::Evaluate || kind == Kind::Backward ||
+                       (kind == Kind::Forward && !executable.program(Kind::Backward));
+      bool isRead = (binding.kind() == fb::BindingKind::LossSum && hasLosses) ||
                     (binding.kind() == fb::BindingKind::EdgeOutput && forward) ||
                     (binding.kind() == fb::BindingKind::EdgeGradientOutput && kind == Kind::Backward) ||
                     (binding.kind() == fb::BindingKind::LossCount && kind == Kind::Count) ||

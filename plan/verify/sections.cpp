@@ -22,7 +22,8 @@ Status verifyLayout(const fb::Layout &layout, const Place &place) {
   MAESTRO_TRY(checkRange(place / "zero_stage", layout.zero_stage(), 0, 3));
   MAESTRO_TRY(checkRange(place / "full_recompute", layout.full_recompute(), 0, layout.recompute()));
   MAESTRO_TRY(checkRange(place / "lighter_layers", layout.lighter_layers(), 0, layout.recompute() ? kMostDegree : 0));
-  return checkRange(place / "lighter_evenly", layout.lighter_evenly(), 0, layout.lighter_layers() > 0);
+  MAESTRO_TRY(checkRange(place / "lighter_evenly", layout.lighter_evenly(), 0, layout.lighter_layers() > 0));
+  return checkRange(place / "loss_chunks", layout.loss_chunks(), 1, kMostDegree);
 }
 
 Status verifySectionTables(const fb::Plan &plan, const Place &root, Work &work) {

@@ -5,6 +5,7 @@
 #include "planner/driver/atom_tables.h"
 #include "planner/driver/emitted_model.h"
 #include "planner/driver/pins.h"
+#include "planner/driver/programs.h"
 #include "planner/emit/executable_lowering.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -94,6 +95,14 @@ bool maySplit(const PartitionOptions &partition, const std::string &section) {
   return true;
 }
 
+/// What the user says of a section, or of all.
+std::optional<uint32_t> pinnedChunks(const PartitionOptions &partition, const std::string &section) {
+  for (const std::string &name : {section, std::string("*")})
+    if (auto own = partition.lossChunks.find(name); own != partition.lossChunks.end())
+      return static_cast<uint32_t>(own->second);
+  return std::nullopt;
+}
+
 /// Emissions of shortened chains, one for each variant that is asked for.
 class Trials {
 public:
@@ -113,11 +122,19 @@ public:
     for (size_t s : all) {
       cost_models::AtomicSection &section = model.sections[s];
       section.addsUp = addsUp(*trial.programs, section.name);
-      for (Recompute recompute : section.trains ? std::span(kRecomputes) : std::span(kRecomputes).first(1)) {
-        section.variants.insert({recompute});
-        if (section.trains && maySplit(partition, section.name))
-          section.variants.insert({recompute, true});
-      }
+      section.variants.insert(Variant{});
+      if (section.trains)
+        section.lossChunks = lossChunksOf(*trial.programs, section.name);
+      std::set<uint32_t> chunks(section.lossChunks.begin(), section.lossChunks.end());
+      if (!chunks.empty())
+        chunks.insert(pinnedChunks(partition, section.name).value_or(1));
+      chunks.insert(1);
+      for (Recompute recompute : section.trains ? std::span(kRecomputes) : std::span<const Recompute>())
+        for (uint32_t own : chunks) {
+          section.variants.insert({recompute, false, own});
+          if (maySplit(partition, section.name))
+            section.variants.insert({recompute, true, own});
+        }
       model.costs->put(static_cast<uint32_t>(s), Variant{}, classesOf(s, trial.model));
     }
     return model;
@@ -151,9 +168,11 @@ private:
     options.forTrial = true;
     options.recompute.clear();
     options.splitBackward.clear();
+    options.lossChunks.clear();
     for (size_t s : sections) {
       options.recompute[graph.sections[s].name] = variant.recompute;
       options.splitBackward[graph.sections[s].name] = variant.splitBackward ? kAllStages : 0;
+      options.lossChunks[graph.sections[s].name] = variant.lossChunks;
     }
     Trial trial;
     MAESTRO_ASSIGN(trial.programs, makePrograms(options));

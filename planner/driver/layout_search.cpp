@@ -106,6 +106,8 @@ void LayoutSearch::addPins() {
       own.stages = static_cast<uint32_t>(*stages);
     if (auto recompute = pins.of(section.name, &SectionPins::recompute); recompute && section.trains)
       own.recompute = *recompute;
+    if (auto chunks = pins.of(section.name, &SectionPins::lossChunks); chunks && section.trains)
+      own.lossChunks = section.lossChunks.empty() ? 1 : static_cast<uint32_t>(*chunks); // '*' may mean others.
     if (auto splits = pins.of(section.name, &SectionPins::splitBackward); splits && section.trains)
       own.splitStages = static_cast<uint32_t>(*splits);
     own.devices = pins.of(section.name, &SectionPins::devices);
@@ -172,12 +174,14 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> LayoutSearch::programs(size_t rank) co
   PartitionOptions options = pins.partition(*base.workload);
   options.recompute.clear();
   options.splitBackward.clear();
+  options.lossChunks.clear();
   const Layout &layout = result.ranked[rank].layout;
   for (size_t s = 0; s < layout.sections.size(); ++s) {
     const cost_models::AtomicSection &section = problem.model.sections[s];
     const SectionCut &cut = layout.sections[s].cut;
     options.firstAtoms[section.name] = {cut.firstAtoms.begin(), cut.firstAtoms.end()};
     options.recompute[section.name] = cut.recompute;
+    options.lossChunks[section.name] = cut.recompute.lossChunks;
     options.splitBackward[section.name] = cut.splitStages;
   }
   return makePrograms(options);

@@ -83,6 +83,15 @@ Result<int64_t> splitStages(const Pin &pin) {
   return count;
 }
 
+/// Every chunk has calls of its own.
+Result<int64_t> lossChunks(const Pin &pin) {
+  constexpr int64_t kMost = 256;
+  MAESTRO_ASSIGN(int64_t count, positive(pin));
+  if (count > kMost)
+    return Status::invalidInput(fmt::format("{}: at most {}", text(pin), kMost));
+  return count;
+}
+
 Result<DType> precisionChoice(const Pin &pin) {
   if (pin.value == "f32")
     return DType::F32;
@@ -105,7 +114,7 @@ Result<Pin> parsePin(const std::string &text) {
 Result<Pins> Pins::parse(const std::vector<Pin> &list) {
   static const std::vector<std::string> properties = {
       "dp",      "stages",    "tensor",         "micro_batch", "micro_batch_tokens", "more_in_flight",
-      "devices", "recompute", "split_backward", "precision"};
+      "devices", "recompute", "split_backward", "loss_chunks", "precision"};
   Pins pins;
   pins.given = list;
   std::map<std::pair<std::string, std::string>, std::string> seen;
@@ -133,6 +142,8 @@ Result<Pins> Pins::parse(const std::vector<Pin> &list) {
       MAESTRO_ASSIGN(own.recompute, recomputeChoice(pin));
     } else if (pin.property == "split_backward") {
       MAESTRO_ASSIGN(own.splitBackward, splitStages(pin));
+    } else if (pin.property == "loss_chunks") {
+      MAESTRO_ASSIGN(own.lossChunks, lossChunks(pin));
     } else if (pin.property == "precision") {
       MAESTRO_ASSIGN(own.precision, precisionChoice(pin));
     } else {
@@ -165,6 +176,8 @@ PartitionOptions Pins::partition(const Workload &workload) const {
       options.recompute[section] = *pins.recompute;
     if (pins.splitBackward)
       options.splitBackward[section] = *pins.splitBackward;
+    if (pins.lossChunks)
+      options.lossChunks[section] = *pins.lossChunks;
   }
   return options;
 }

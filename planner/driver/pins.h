@@ -18,6 +18,7 @@ struct SectionPins {
   std::optional<std::vector<uint32_t>> devices;
   std::optional<RecomputeChoice> recompute;
   std::optional<int64_t> splitBackward; ///< Stages, the last ones; kAllStages: all.
+  std::optional<int64_t> lossChunks;    ///< 1: none.
   std::optional<DType> precision;
 };
 

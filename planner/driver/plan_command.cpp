@@ -30,6 +30,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 namespace maestro::planner {
 namespace {
@@ -48,7 +49,22 @@ constexpr double kTuningSeconds = 10;
 /// With less memory, where the answer needs more than its layers add up to.
 constexpr int kSearchesAgain = 4;
 
+/// Where nothing is searched, losses are done in chunks where that saves so much of the fullest device's peak, and
+/// tasks take so many times as long at most.
+constexpr double kLeastSaving = 0.05, kMostSlower = 1.02;
+
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / 1073741824.0; }
+
+/// Of a micro-batch's tasks, at the bounds.
+double taskSeconds(const EmittedPlan &plan) {
+  double seconds = 0;
+  for (const LoweringReport &report : plan.reports)
+    for (const ProgramCost &program : report.costs)
+      if (program.kind == plan::fb::ProgramKind::Forward || program.kind == plan::fb::ProgramKind::Backward ||
+          program.kind == plan::fb::ProgramKind::WeightGradient)
+        seconds += program.seconds;
+  return seconds;
+}
 
 class Planner {
 public:
@@ -161,7 +177,7 @@ private:
     MAESTRO_TRY(noteUnreached(*programs, summary, unreached));
     for (const SectionFacts &section : sectionFacts())
       MAESTRO_TRY(checkSplit(*programs, section));
-    return Status();
+    return checkLossChunks(*programs, pins);
   }
 
   /// Halves the largest micro-batch that is not pinned; false when there is none.
@@ -243,6 +259,7 @@ private:
   Status useRank(size_t rank) {
     layouts = search->layouts(rank);
     MAESTRO_ASSIGN(programs, search->programs(rank));
+    MAESTRO_TRY(checkLossChunks(*programs, pins));
     return noteUnreached(*programs, summary, unreached);
   }
 
@@ -251,6 +268,7 @@ private:
     input.sections = *programs;
     input.layouts = layouts;
     input.decisions = decisionsOf(job());
+    input.decisions.insert(input.decisions.end(), chunking.begin(), chunking.end());
     input.decisions.insert(input.decisions.end(), doubts.begin(), doubts.end());
     MAESTRO_ASSIGN(emitted, emitPlan(input));
     if (!emitted.fits)
@@ -304,9 +322,70 @@ private:
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
     MAESTRO_TRY(searchLayouts());
     MAESTRO_TRY(tryLayouts(0));
+    MAESTRO_TRY(chooseLossChunks());
     MAESTRO_TRY(searchAgain());
     MAESTRO_TRY(makeFit());
     return emitted.fits ? Status() : tooLarge();
+  }
+
+  /// Programs, and what they emit.
+  struct Tried {
+    mlir::OwningOpRef<mlir::ModuleOp> programs;
+    EmittedPlan emitted;
+    std::vector<Decision> chunking;
+  };
+
+  /// With so many chunks, or the most below that a section has, where the user says nothing.
+  Result<Tried> tryLossChunks(uint32_t count) {
+    Tried tried;
+    PartitionOptions partition = pins.partition(workload);
+    for (const SectionChain &chain : atoms.sections) {
+      std::vector<uint32_t> counts = lossChunksOf(*programs, chain.name);
+      auto end = std::upper_bound(counts.begin(), counts.end(), count);
+      if (end == counts.begin() || pins.of(chain.name, &SectionPins::lossChunks))
+        continue;
+      partition.lossChunks[chain.name] = *std::prev(end);
+      tried.chunking.push_back({chain.name + ".loss_chunks", std::to_string(*std::prev(end)), "", true});
+    }
+    MAESTRO_ASSIGN(tried.programs, makePrograms(partition));
+    input.sections = *tried.programs;
+    MAESTRO_ASSIGN(tried.emitted, emitPlan(input));
+    return tried;
+  }
+
+  /// Where nothing is searched: in chunks where that takes hardly any time and saves memory, or nothing else fits.
+  Status chooseLossChunks() {
+    std::set<uint32_t> counts;
+    for (const SectionChain &chain : atoms.sections)
+      if (!search && !pins.of(chain.name, &SectionPins::lossChunks))
+        for (uint32_t count : lossChunksOf(*programs, chain.name))
+          counts.insert(count);
+    uint64_t before = emitted.fullest().peakBytes, most = static_cast<uint64_t>((1 - kLeastSaving) * double(before));
+    double seconds = taskSeconds(emitted);
+    std::optional<Tried> best;
+    for (uint32_t count : counts) {
+      if (best && !emitted.fits && best->emitted.fits)
+        break;
+      MAESTRO_ASSIGN(Tried tried, tryLossChunks(count));
+      uint64_t after = tried.emitted.fullest().peakBytes;
+      double slower = taskSeconds(tried.emitted) / seconds;
+      if (emitted.fits && (slower > kMostSlower || after > most))
+        continue;
+      if (best && after >= best->emitted.fullest().peakBytes)
+        continue;
+      for (Decision &decision : tried.chunking)
+        decision.reason = fmt::format("heads and losses over chunks of rows: a device needs {:.3f} GiB instead of "
+                                      "{:.3f}, tasks take {:.3f} times as long",
+                                      gib(after), gib(before), slower);
+      best = std::move(tried);
+    }
+    if (!best) {
+      input.sections = *programs;
+      return Status();
+    }
+    programs = std::move(best->programs);
+    chunking = std::move(best->chunking);
+    return tryLayouts(0);
   }
 
   /// The search adds up what it was told of each atom; what emission finds beyond that is taken from its budget, and
@@ -333,6 +412,7 @@ private:
       MAESTRO_TRY(chooseLayouts());
       MAESTRO_TRY(useDefaults());
       MAESTRO_TRY(tryLayouts(0));
+      MAESTRO_TRY(chooseLossChunks());
     }
     while (!emitted.fits && halveMicroBatches())
       MAESTRO_TRY(tryLayouts(0));
@@ -349,11 +429,14 @@ private:
 
   Status tooLarge() const {
     const DeviceMemory &fullest = emitted.fullest();
+    std::string kept;
+    for (const cost_models::KeptMemory &own : target.machine.kinds.front().kept)
+      kept += fmt::format(", {:.2f} are kept for {}", gib(own.bytes), own.what);
     return Status::invalidInput(fmt::format(
         "device {} needs {:.2f} GiB and has {:.2f} ({:.2f} GiB too much; it runs {}; parameters, gradients and "
-        "optimizer state take {:.2f}); lower --pin micro_batch or the dims' max, or use devices of more memory",
+        "optimizer state take {:.2f}{}); lower --pin micro_batch or the dims' max, or use devices of more memory",
         &fullest - emitted.devices.data(), gib(fullest.peakBytes), gib(deviceBytes()),
-        gib(fullest.peakBytes - deviceBytes()), fmt::join(fullest.stations, ", "), gib(fullest.residentBytes)));
+        gib(fullest.peakBytes - deviceBytes()), fmt::join(fullest.stations, ", "), gib(fullest.residentBytes), kept));
   }
 
   /// Returns how many bytes the plan has.
@@ -401,8 +484,9 @@ private:
     Pins pins;
     AtomGraph atoms;
     std::unique_ptr<LayoutSearch> search;
-  } open;                       ///< Beside split tensors: without pins, for comparison.
-  std::vector<Decision> doubts; ///< Of what trains.
+  } open;                         ///< Beside split tensors: without pins, for comparison.
+  std::vector<Decision> chunking; ///< Where nothing is searched: of losses.
+  std::vector<Decision> doubts;   ///< Of what trains.
   Unreached unreached;
   EmitInput input;
   EmittedPlan emitted;

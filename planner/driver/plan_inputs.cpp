@@ -24,6 +24,8 @@ Result<PlanInputs> readInputs(const PlanOptions &options) {
   MAESTRO_ASSIGN(inputs.cluster, options.cluster.empty() ? thisMachine(options.settings)
                                                          : readCluster(options.cluster, options.settings));
   MAESTRO_ASSIGN(inputs.target, machineOf(inputs.cluster, options.cluster));
+  if (!inputs.target.note.empty())
+    inputs.workload.defaults.push_back(inputs.target.note);
   return inputs;
 }
 

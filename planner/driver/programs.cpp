@@ -5,6 +5,7 @@
 #include "ir/nn/nn.h"
 #include "ir/section/section.h"
 #include "passes/attributes.h"
+#include "passes/chunk_losses.h"
 #include "planner/driver/diagnostics.h"
 #include "planner/emit/emit_plan.h"
 
@@ -73,6 +74,29 @@ Status noteUnreached(mlir::ModuleOp programs, GraphSummary &graph, Unreached &un
   if (reached == 0)
     return Status::invalidInput("no loss reaches any trainable parameter; check which components are frozen "
                                 "and what the loss reads");
+  return Status();
+}
+
+std::vector<uint32_t> lossChunksOf(mlir::ModuleOp programs, const std::string &section) {
+  std::vector<uint32_t> most;
+  for (section::SectionOp op : programs.getOps<section::SectionOp>())
+    if (op.getSectionName() == section)
+      most = std::max(most, lossChunkCounts(op.getBody()));
+  return most;
+}
+
+Status checkLossChunks(mlir::ModuleOp programs, const Pins &pins) {
+  std::set<std::string> chunked; // Section names, "*" for any.
+  for (section::SectionOp op : programs.getOps<section::SectionOp>())
+    if (op.getBody()->hasAttr(attributes::kLossChunks))
+      chunked.insert({op.getSectionName().str(), "*"});
+  for (const auto &[section, own] : pins.all())
+    if (own.lossChunks.value_or(1) > 1 && !chunked.count(section))
+      return Status::invalidInput(fmt::format(
+          "{}: {} no product that is wider than what it multiplies and whose rows, up to their sum, reach losses and "
+          "gradients alone; leave the pin out",
+          pins.asGiven(section, "loss_chunks"),
+          section == "*" ? "there is" : fmt::format("section '{}' has", section)));
   return Status();
 }
 

@@ -32,4 +32,10 @@ Status noteUnreached(mlir::ModuleOp programs, GraphSummary &graph, Unreached &un
 /// InvalidInput where a section's tensor degree splits nothing: a mistake.
 Status checkSplit(mlir::ModuleOp programs, const SectionFacts &section);
 
+/// Chunks of rows to choose from for what is behind a section's heads; empty where there is nothing to chunk.
+std::vector<uint32_t> lossChunksOf(mlir::ModuleOp programs, const std::string &section);
+
+/// InvalidInput where the losses of a section are pinned to be done in chunks, and nothing there can be.
+Status checkLossChunks(mlir::ModuleOp programs, const Pins &pins);
+
 } // namespace maestro::planner

@@ -37,22 +37,41 @@ int64_t atomAtBounds(const DimExpr::Atom &atom,
   return boundOf(atom.name).value_or(1);
 }
 
+using Atoms = std::vector<DimExpr::Atom>;
+
+/// Adds coefficient · Π symbols · Π atoms. A quotient by a constant grows as what is divided, and is exact at the
+/// bounds.
+void addProduct(CostPolynomial &sum, double coefficient, std::vector<uint32_t> symbols, Atoms atoms,
+                const BoundsOf &bounds, plan::PlanBuilder &tables) {
+  while (!atoms.empty()) {
+    DimExpr::Atom atom = std::move(atoms.back());
+    atoms.pop_back();
+    if (atom.kind == DimExpr::AtomKind::Symbol) {
+      symbols.push_back(tables.symbolIndex(atom.name));
+      continue;
+    }
+    coefficient *= static_cast<double>(atomAtBounds(atom, bounds));
+    auto dividend = static_cast<double>(atom.lhs->evaluate(bounds).value_or(0));
+    if (atom.kind != DimExpr::AtomKind::FloorDiv || !atom.rhs->isConstant() || dividend <= 0)
+      continue;
+    for (const DimExpr::Term &term : atom.lhs->terms()) {
+      Atoms rest = atoms;
+      rest.insert(rest.end(), term.atoms.begin(), term.atoms.end());
+      addProduct(sum, coefficient * static_cast<double>(term.coefficient) / dividend, symbols, std::move(rest), bounds,
+                 tables);
+    }
+    return;
+  }
+  std::sort(symbols.begin(), symbols.end());
+  sum[symbols] += coefficient;
+}
+
 } // namespace
 
 void addTerms(CostPolynomial &sum, const DimExpr &work, double factor, const std::map<std::string, int64_t> &bounds,
               plan::PlanBuilder &tables) {
-  for (const DimExpr::Term &term : work.terms()) {
-    double coefficient = static_cast<double>(term.coefficient) * factor;
-    std::vector<uint32_t> symbols;
-    for (const DimExpr::Atom &atom : term.atoms) {
-      if (atom.kind == DimExpr::AtomKind::Symbol)
-        symbols.push_back(tables.symbolIndex(atom.name));
-      else
-        coefficient *= static_cast<double>(atomAtBounds(atom, BoundsOf{bounds}));
-    }
-    std::sort(symbols.begin(), symbols.end());
-    sum[symbols] += coefficient;
-  }
+  for (const DimExpr::Term &term : work.terms())
+    addProduct(sum, static_cast<double>(term.coefficient) * factor, {}, term.atoms, BoundsOf{bounds}, tables);
 }
 
 double valueAtBounds(const DimExpr &work, const std::map<std::string, int64_t> &bounds) {

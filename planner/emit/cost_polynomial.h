@@ -17,7 +17,7 @@ using CostPolynomial = std::map<std::vector<uint32_t>, double>;
 
 constexpr double kPicoseconds = 1e12; ///< In a second.
 
-/// Adds factor · work. What is no symbol (a rounded-up size) counts as at the bounds.
+/// Adds factor · work. A remainder, minimum or maximum counts as at the bounds.
 void addTerms(CostPolynomial &sum, const DimExpr &work, double factor, const std::map<std::string, int64_t> &bounds,
               plan::PlanBuilder &tables);
 

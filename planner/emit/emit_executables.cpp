@@ -27,6 +27,7 @@ LoweringInput PlanEmitter::loweringInput(size_t index) const {
   lowering.forward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kForwardFunction);
   lowering.backward = body.lookupSymbol<mlir::func::FuncOp>(attributes::kBackwardFunction);
   lowering.weightGradient = body.lookupSymbol<mlir::func::FuncOp>(attributes::kWeightGradientFunction);
+  lowering.evaluate = body.lookupSymbol<mlir::func::FuncOp>(attributes::kEvaluateFunction);
   std::map<std::string, SplitParameter> parts = splitParametersOf(body);
   for (uint32_t p = 0; p < input.graph->parameters.size(); ++p) {
     const GraphParameter &source = input.graph->parameters[p];
@@ -92,7 +93,7 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
                          region->kind == fb::RegionKind::Channel;
     resident += perMicroBatch ? 0 : size;
   }
-  // What accelerators need beside is kept off their memory (DeviceModel.reserveBytes).
+  // What a GPU's process takes before is kept off its memory (DeviceModel.kept).
   bool onCpu = input.machine.kinds.front().multiprocessors == 0;
   // An executable may run on any kind of the machine's devices.
   bool isNative = llvm::all_of(input.machine.kinds, [](const cost_models::DeviceModel &kind) {
@@ -100,8 +101,10 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
   });
   auto bf16 = isNative ? cost_models::Bf16Products::Native : cost_models::Bf16Products::Widened;
   HostBytes host;
-  for (size_t i = 0; onCpu && i < stage.limits.largest.size(); ++i) {
-    HostBytes at = hostBytes(plan, executable, exprsAt(stage.limits.largest[i]), hostThreads(), bf16);
+  for (const DimSizes &sizes : stage.limits.largest) {
+    std::vector<int64_t> values = exprsAt(sizes);
+    HostBytes at =
+        onCpu ? hostBytes(plan, executable, values, hostThreads(), bf16) : gpuBytes(plan, executable, values);
     host = {std::max(host.own, at.own), std::max(host.scratch, at.scratch), at.process};
   }
   executable.peak_bytes = host.all() + bytes;

@@ -35,6 +35,8 @@ void PlanEmitter::addSections() {
     if (op.getTrains())
       plan.sections[stage.section]->trains = true;
     addUnpadded(op, *plan.sections[stage.section]);
+    if (auto chunks = op.getBody()->getAttrOfType<mlir::IntegerAttr>(attributes::kLossChunks))
+      plan.sections[stage.section]->layout->loss_chunks = static_cast<uint32_t>(chunks.getInt());
     if (op.getBody()->hasAttr(attributes::kSplitBackward))
       ++plan.sections[stage.section]->layout->split_backward;
     stages.push_back(stage);

@@ -87,8 +87,10 @@ void PlanEmitter::addMachineSources() {
     auto count =
         machine.kindOf.empty() ? machine.devices : std::count(machine.kindOf.begin(), machine.kindOf.end(), kind);
     addSource(fmt::format("machine.memory.{}", kind), static_cast<double>(device.memoryBytes), "B",
-              fmt::format("of each of {} x {}, less {:.1f} GB for context and libraries; {}", count, device.name,
-                          static_cast<double>(device.reserveBytes) * 1e-9, device.source));
+              fmt::format("of each of {} x {}; {}", count, device.name, device.source));
+    for (size_t i = 0; i < device.kept.size(); ++i)
+      addSource(fmt::format("machine.kept.{}.{}", kind, i), static_cast<double>(device.kept[i].bytes), "B",
+                fmt::format("{}, beside what plans may use: {}", device.kept[i].what, device.kept[i].source));
     addSource(fmt::format("machine.arithmetic.{}", kind), device.rates.arithmetic.value, "FLOP/s",
               fmt::format("products in f32, where nothing says more; in bf16 {:.4g}; {}",
                           device.rates.arithmeticBf16.value, device.source));

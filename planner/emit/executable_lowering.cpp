@@ -150,7 +150,7 @@ Status Lowering::lowerTraining() {
   for (const Task &task : tasks) {
     own.push_back(&start(task.kind, task.function));
     if (task.kind != fb::ProgramKind::Forward) // Before its arguments are what other programs saved.
-      MAESTRO_TRY(pinEdges(task.function));
+      MAESTRO_TRY(pinResults(task.function));
     MAESTRO_TRY(bindArguments(task.function, own.back()->fields));
     if (task.kind == fb::ProgramKind::Forward)
       MAESTRO_TRY(pinResults(task.function));
@@ -285,7 +285,7 @@ Result<LoweringReport> Lowering::run() {
   parameters.layOut();
   if (input.count)
     MAESTRO_TRY(lowerAlone(fb::ProgramKind::Count, input.count, kCounting));
-  MAESTRO_TRY(lowerAlone(fb::ProgramKind::Evaluate, input.forward, kEvaluation));
+  MAESTRO_TRY(lowerAlone(fb::ProgramKind::Evaluate, input.evaluate ? input.evaluate : input.forward, kEvaluation));
   if (input.backward)
     MAESTRO_TRY(lowerTraining());
   addParameterPrograms();

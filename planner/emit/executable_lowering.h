@@ -33,6 +33,7 @@ struct MicroBatchLimits;
 
 struct LoweringInput {
   mlir::func::FuncOp count, forward, backward, weightGradient; ///< All but forward may be null.
+  mlir::func::FuncOp evaluate;                                 ///< Where it is not forward, else null.
   std::vector<ParameterSlot> parameters;                       ///< By Plan.parameters.
   std::map<std::string, uint32_t> fields;                      ///< Name to Plan.fields.
   std::map<std::pair<std::string, int64_t>, uint32_t> losses;  ///< (name, term) to Plan.losses.

@@ -12,11 +12,13 @@ namespace maestro::planner {
 using mlir::Operation;
 using mlir::Value;
 
-/// Every result of @backward and @weight_gradient that leaves over no edge and is not saved is a parameter's gradient.
+/// Every result of @backward and @weight_gradient that is no loss, leaves over no edge and is not saved is a
+/// parameter's gradient.
 Status Lowering::sinkGradients(mlir::func::FuncOp function) {
   for (mlir::OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
     unsigned number = operand.getOperandNumber();
-    if (sentOver(function, number) || function.getResultAttr(number, attributes::kSaved))
+    if (sentOver(function, number) || function.getResultAttr(number, attributes::kSaved) ||
+        function.getResultAttr(number, attributes::kLoss))
       continue;
     auto name = function.getResultAttrOfType<mlir::StringAttr>(number, attributes::kGradient);
     auto found = std::find_if(input.parameters.begin(), input.parameters.end(),

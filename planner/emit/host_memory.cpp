@@ -1,6 +1,7 @@
 #include "planner/emit/host_memory.h"
 
 #include "cost_models/cpu_memory.h"
+#include "cost_models/gpu_memory.h"
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -14,22 +15,17 @@ using cost_models::KernelOperand;
 
 class HostMemory {
 public:
-  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values, int threads,
-             cost_models::Bf16Products bf16)
-      : plan(plan), executable(executable), values(values), threads(threads), bf16(bf16) {}
+  HostMemory(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values)
+      : plan(plan), executable(executable), values(values) {}
 
-  HostBytes bytes() const {
+  HostBytes onCpu(int threads, cost_models::Bf16Products bf16) const {
     HostBytes result;
     uint64_t calls = 0, scratch = 0, holes = 0;
-    for (const auto &program : executable.programs)
-      for (const auto &call : program->calls) {
-        std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
-        cost_models::KernelCall described{plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)};
-        scratch =
-            std::max(scratch, cost_models::cpuScratchBytes(described, threads, bf16)); // One block serves all programs.
-        holes = std::max(holes, cost_models::cpuHeapBytes(described, threads));
-        ++calls;
-      }
+    forEachCall([&](const cost_models::KernelCall &call) {
+      scratch = std::max(scratch, cost_models::cpuScratchBytes(call, threads, bf16)); // One block serves all programs.
+      holes = std::max(holes, cost_models::cpuHeapBytes(call, threads));
+      ++calls;
+    });
     result.own = cost_models::cpuCallBytes(calls) + cost_models::assemblyBytes(fieldBytes(false));
     result.scratch = scratch + holes;
     result.process = cost_models::cpuProcessBytes(threads) +
@@ -37,7 +33,24 @@ public:
     return result;
   }
 
+  HostBytes onGpu() const {
+    HostBytes result;
+    forEachCall([&](const cost_models::KernelCall &call) {
+      result.scratch = std::max(result.scratch, cost_models::gpuScratchBytes(call));
+    });
+    result.process = cost_models::kGranuleBytes;
+    return result;
+  }
+
 private:
+  template <typename Visit> void forEachCall(Visit visit) const {
+    for (const auto &program : executable.programs)
+      for (const auto &call : program->calls) {
+        std::vector<KernelOperand> inputs = operands(call->inputs), outputs = operands(call->outputs);
+        visit(cost_models::KernelCall{plan.kernels[call->kernel], inputs, outputs, accumulateMask(*call)});
+      }
+  }
+
   std::vector<KernelOperand> operands(const std::vector<uint32_t> &buffers) const {
     std::vector<KernelOperand> result;
     for (uint32_t buffer : buffers) {
@@ -80,15 +93,17 @@ private:
   const fb::PlanT &plan;
   const fb::ExecutableT &executable;
   std::span<const int64_t> values;
-  int threads;
-  cost_models::Bf16Products bf16;
 };
 
 } // namespace
 
 HostBytes hostBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values,
                     int threads, cost_models::Bf16Products bf16) {
-  return HostMemory(plan, executable, values, threads, bf16).bytes();
+  return HostMemory(plan, executable, values).onCpu(threads, bf16);
+}
+
+HostBytes gpuBytes(const fb::PlanT &plan, const fb::ExecutableT &executable, std::span<const int64_t> values) {
+  return HostMemory(plan, executable, values).onGpu();
 }
 
 } // namespace maestro::planner

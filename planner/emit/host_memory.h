@@ -1,4 +1,5 @@
-// What the process of an executable needs beside the executable's regions, from its calls at the dims' bounds.
+// What the process of an executable needs beside the executable's regions, from its calls at the dims' bounds; on a GPU
+// of the GPU's memory.
 #pragma once
 
 #include "cost_models/device_rates.h"
@@ -20,5 +21,9 @@ struct HostBytes {
 /// `values` are Plan.exprs at the bounds.
 HostBytes hostBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable,
                     std::span<const int64_t> values, int threads, cost_models::Bf16Products bf16);
+
+/// Likewise of the memory of the GPU that runs it.
+HostBytes gpuBytes(const plan::fb::PlanT &plan, const plan::fb::ExecutableT &executable,
+                   std::span<const int64_t> values);
 
 } // namespace maestro::planner

@@ -83,12 +83,23 @@ public:
     for (Recompute most : kRecomputes)
       for (uint32_t parts : {kRecomputeParts / 2, 0u}) {
         SectionOption option = current();
-        std::optional<RecomputeChoice> choice = recomputeChoice(problem.model, section, most, parts);
+        auto choice = recomputeChoice(problem.model, section, most, parts, option.cut.recompute.lossChunks);
         if (!choice || !chain().has(*choice, option.cut.splitStages > 0))
           continue;
         option.cut.recompute = *choice;
         add(option, textOf(*choice));
       }
+  }
+
+  void otherLossChunks() {
+    std::vector<uint32_t> counts{1};
+    counts.insert(counts.end(), chain().lossChunks.begin(), chain().lossChunks.end());
+    for (uint32_t chunks : counts) {
+      SectionOption option = current();
+      option.cut.recompute.lossChunks = chunks;
+      if (chain().has(option.cut.recompute, option.cut.splitStages > 0))
+        add(option, std::to_string(chunks));
+    }
   }
 
   void otherSplits() {
@@ -227,7 +238,7 @@ private:
 } // namespace
 
 const char *nameOf(Decided decided) {
-  constexpr const char *kNames[] = {"micro_batch",    "dp",     "stages", "recompute", "split_backward",
+  constexpr const char *kNames[] = {"micro_batch",    "dp",     "stages", "recompute", "loss_chunks", "split_backward",
                                     "more_in_flight", "devices"};
   return kNames[static_cast<size_t>(decided)];
 }
@@ -247,6 +258,9 @@ std::vector<Alternative> alternativesOf(const SearchProblem &problem, const Cuts
     break;
   case Decided::Recompute:
     collector.otherRecompute();
+    break;
+  case Decided::LossChunks:
+    collector.otherLossChunks();
     break;
   case Decided::SplitBackward:
     collector.otherSplits();

@@ -10,9 +10,9 @@
 namespace maestro::planner {
 
 /// What is decided of a section; as pins name it.
-enum class Decided : uint8_t { MicroBatch, Replicas, Stages, Recompute, SplitBackward, InFlight, Devices };
-const char *
-nameOf(Decided decided); ///< "micro_batch", "dp", "stages", "recompute", "split_backward", "more_in_flight", "devices"
+enum class Decided : uint8_t { MicroBatch, Replicas, Stages, Recompute, LossChunks, SplitBackward, InFlight, Devices };
+const char *nameOf(Decided decided); ///< "micro_batch", "dp", "stages", "recompute", "loss_chunks", "split_backward",
+                                     ///< "more_in_flight", "devices"
 
 /// A layout, and in which words it differs.
 struct Alternative {

@@ -126,7 +126,7 @@ private:
 
   Status addAlternatives() {
     for (Decided decided : {Decided::MicroBatch, Decided::Replicas, Decided::Stages, Decided::Recompute,
-                            Decided::SplitBackward, Decided::InFlight, Decided::Devices})
+                            Decided::LossChunks, Decided::SplitBackward, Decided::InFlight, Decided::Devices})
       for (uint32_t s = 0; s < own.sections.size(); ++s) {
         MAESTRO_ASSIGN(std::vector<Tried> list,
                        attempt(alternativesOf(problem, cuts, result.layout, s, decided), problem.machine));

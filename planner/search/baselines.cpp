@@ -93,6 +93,7 @@ std::vector<Layout> oneLayoutForAll(const SearchProblem &problem, const Cuts &cu
           const cost_models::AtomicSection &section = problem.model.sections[s];
           const SearchPins &pins = problem.pins[s];
           RecomputeChoice own = section.trains ? RecomputeChoice(recompute) : RecomputeChoice();
+          own.lossChunks = pins.lossChunks.value_or(own.most == Recompute::None ? 1 : section.mostLossChunks());
           uint32_t replicas = pins.dataParallel.value_or(devices / stages);
           if (stages > section.classOf.size() || !section.has(own) || pins.stages.value_or(stages) != stages ||
               pins.microBatch.value_or(m) != m || replicas == 0 || uint64_t{replicas} * stages > devices)

@@ -77,7 +77,8 @@ CriticalPaths::Times CriticalPaths::measure(uint32_t section, const RecomputeCho
     double total = 0;
     if (wavefront::takesPart(rules, row.data()))
       for (const auto &[key, count] : counts) {
-        const cost_models::AtomClass &own = problem.model.classesOf(section, {key.first, splits})[key.second];
+        const cost_models::AtomClass &own =
+            problem.model.classesOf(section, {key.first, splits, recompute.lossChunks})[key.second];
         double one = seconds(own.alone.at[microBatch], row);
         total += count.first * one + count.second * std::clamp(seconds(own.pair.at[microBatch], row) - one, 0.0, one);
       }

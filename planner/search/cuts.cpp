@@ -22,23 +22,33 @@ bool getsGradients(const AtomicModel &model, uint32_t section) {
 } // namespace
 
 std::optional<RecomputeChoice> recomputeChoice(const AtomicModel &model, uint32_t section, Recompute most,
-                                               uint32_t parts) {
+                                               uint32_t parts, uint32_t lossChunks) {
   const cost_models::AtomicSection &chain = model.sections[section];
   auto atoms = static_cast<uint32_t>(chain.classOf.size());
-  RecomputeChoice choice{most, atoms * parts / kRecomputeParts};
+  RecomputeChoice choice{most, atoms * parts / kRecomputeParts, false, lossChunks};
   choice.evenly = choice.lighter > 0 && getsGradients(model, section);
   bool isNew = parts == 0 || (most != Recompute::None && choice.lighter > atoms * (parts - 1) / kRecomputeParts);
   return isNew && chain.has(choice) ? std::optional(choice) : std::nullopt;
 }
 
 std::vector<RecomputeChoice> recomputeChoices(const SearchProblem &problem, uint32_t section, uint32_t everyPart) {
-  if (problem.pins[section].recompute)
-    return {*problem.pins[section].recompute};
+  const SearchPins &pins = problem.pins[section];
+  const cost_models::AtomicSection &chain = problem.model.sections[section];
+  std::vector<uint32_t> one{pins.lossChunks.value_or(chain.mostLossChunks())}, each{pins.lossChunks.value_or(1)};
+  if (!pins.lossChunks)
+    each.insert(each.end(), chain.lossChunks.begin(), chain.lossChunks.end());
   std::vector<RecomputeChoice> list;
+  if (RecomputeChoice choice = pins.recompute.value_or(RecomputeChoice{}); pins.recompute) {
+    for (uint32_t own : each)
+      list.push_back({choice.most, choice.lighter, choice.evenly, own});
+    std::erase_if(list, [&](const RecomputeChoice &own) { return !chain.has(own); });
+    return list;
+  }
   for (Recompute most : kRecomputes)
-    for (uint32_t parts = kRecomputeParts; parts > 0;)
-      if (std::optional<RecomputeChoice> choice = recomputeChoice(problem.model, section, most, parts -= everyPart))
-        list.push_back(*choice);
+    for (uint32_t own : most == Recompute::None ? each : one)
+      for (uint32_t parts = kRecomputeParts; parts > 0;)
+        if (auto choice = recomputeChoice(problem.model, section, most, parts -= everyPart, own))
+          list.push_back(*choice);
   return list;
 }
 

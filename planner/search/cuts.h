@@ -21,8 +21,9 @@ inline constexpr uint32_t kRecomputeParts = 8;
 /// send it gradients, since all of its stages wait for these; else the last ones. Nothing where that is no choice of
 /// its own.
 std::optional<RecomputeChoice> recomputeChoice(const AtomicModel &model, uint32_t section, Recompute most,
-                                               uint32_t parts);
-/// What pins leave, lightest first. `everyPart`: kRecomputeParts leaves the kinds alone.
+                                               uint32_t parts, uint32_t lossChunks = 1);
+/// What pins leave, lightest first: losses in chunks come before anything is computed again, since they take hardly any
+/// time. `everyPart`: kRecomputeParts leaves the kinds alone.
 std::vector<RecomputeChoice> recomputeChoices(const SearchProblem &problem, uint32_t section, uint32_t everyPart = 1);
 
 /// First atoms of the stages but the first: of all cuts whose largest stage is least, the one whose first stages are

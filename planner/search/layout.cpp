@@ -124,8 +124,10 @@ std::string describe(const AtomicModel &model, const cost_models::Machine &machi
                         stages == 1 ? "" : fmt::format(" x {} stages", stages),
                         ranges({devices.begin(), devices.end()}), capacity.samples,
                         capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity));
-    if (option.cut.recompute != RecomputeChoice{})
+    if (!option.cut.recompute.isAlike(RecomputeChoice{}))
       text += fmt::format(", {} recompute", textOf(option.cut.recompute));
+    if (option.cut.recompute.lossChunks > 1)
+      text += fmt::format(", losses in {} chunks", option.cut.recompute.lossChunks);
     if (split > 0)
       text += split == stages ? ", split backward" : fmt::format(", split backward in the last {}", split);
     if (option.moreInFlight > 0)

@@ -30,11 +30,16 @@ Status checkPins(const SearchProblem &problem) {
     if (pins.stages && (*pins.stages < 1 || *pins.stages > model.sections[s].classOf.size()))
       return wrong(fmt::format("section '{}' is pinned to {} stages, and has {} places to hold one", name, *pins.stages,
                                model.sections[s].classOf.size()));
-    if (pins.recompute && !model.sections[s].has(*pins.recompute))
+    RecomputeChoice recompute = pins.recompute.value_or(RecomputeChoice{});
+    if (pins.recompute && !model.sections[s].has(recompute))
       return wrong(fmt::format("section '{}' is pinned to recompute '{}', and has no such choice (of {} layers)", name,
                                textOf(*pins.recompute), model.sections[s].classOf.size()));
-    if (pins.splitStages.value_or(0) > 0 && !model.sections[s].has(pins.recompute.value_or(RecomputeChoice{}), true))
+    if (pins.splitStages.value_or(0) > 0 && !model.sections[s].has(recompute, true))
       return wrong(fmt::format("section '{}' is pinned to a split backward, and has no such choice", name));
+    recompute.lossChunks = pins.lossChunks.value_or(1);
+    if (!model.sections[s].has(recompute))
+      return wrong(fmt::format("section '{}' is pinned to losses in {} chunks, and has no such choice", name,
+                               recompute.lossChunks));
   }
   return Status();
 }
@@ -44,7 +49,8 @@ Status checkPins(const SearchProblem &problem) {
 bool obeys(const SearchPins &pins, const SectionOption &option, const cost_models::SectionChoice &placed) {
   if ((pins.dataParallel && *pins.dataParallel != option.replicas) ||
       (pins.microBatch && *pins.microBatch != option.microBatch) || (pins.stages && *pins.stages != option.stages()) ||
-      (pins.recompute && *pins.recompute != option.cut.recompute) ||
+      (pins.recompute && !pins.recompute->isAlike(option.cut.recompute)) ||
+      (pins.lossChunks && *pins.lossChunks != option.cut.recompute.lossChunks) ||
       (pins.splitStages && std::min(*pins.splitStages, option.stages()) != option.cut.splitStages) ||
       (pins.moreInFlight && *pins.moreInFlight != option.moreInFlight))
     return false;

@@ -17,13 +17,14 @@ namespace maestro::planner {
 /// What the user has fixed of one section's layout.
 struct SearchPins {
   std::optional<uint32_t> dataParallel, stages;
-  std::optional<uint32_t> microBatch; ///< AtomicModel.microBatches
-  std::optional<RecomputeChoice> recompute;
+  std::optional<uint32_t> microBatch;       ///< AtomicModel.microBatches
+  std::optional<RecomputeChoice> recompute; ///< Chunks aside.
+  std::optional<uint32_t> lossChunks;
   std::optional<uint32_t> splitStages; ///< The last ones; no more than there are.
   std::optional<std::vector<uint32_t>> devices;
   std::optional<uint32_t> moreInFlight;
   bool any() const {
-    return dataParallel || stages || microBatch || recompute || splitStages || devices || moreInFlight;
+    return dataParallel || stages || microBatch || recompute || lossChunks || splitStages || devices || moreInFlight;
   }
 };
 

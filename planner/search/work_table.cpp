@@ -83,9 +83,12 @@ const WorkTable::Sums &WorkTable::sums(uint32_t section, const RecomputeChoice &
   if (!isNew)
     return found->second;
   if (recompute.lighter == 0)
-    return found->second = sumOfKind(section, recompute.most, microBatch);
-  const Sums &most = sums(section, recompute.most, microBatch);
-  const Sums &light = sums(section, lighterThan(recompute.most), microBatch);
+    return found->second = sumOfKind(section, {recompute.most, false, recompute.lossChunks}, microBatch);
+  auto ofKind = [&](Recompute kind) -> const Sums & {
+    return sums(section, {kind, 0, false, recompute.lossChunks}, microBatch);
+  };
+  const Sums &most = ofKind(recompute.most);
+  const Sums &light = ofKind(lighterThan(recompute.most));
   auto atoms = static_cast<uint32_t>(most.alone.size());
   Sums &mixed = found->second;
   for (uint32_t atom = 0; atom < atoms; ++atom) {
@@ -96,10 +99,10 @@ const WorkTable::Sums &WorkTable::sums(uint32_t section, const RecomputeChoice &
   return mixed;
 }
 
-WorkTable::Sums WorkTable::sumOfKind(uint32_t section, Recompute recompute, uint32_t microBatch) const {
+WorkTable::Sums WorkTable::sumOfKind(uint32_t section, const cost_models::Variant &variant, uint32_t microBatch) const {
   const cost_models::AtomicSection &chain = problem.model.sections[section];
   std::vector<std::pair<double, double>> ofClass; // At the head of a stage, and behind one of its class.
-  for (const cost_models::AtomClass &own : problem.model.classesOf(section, {recompute})) {
+  for (const cost_models::AtomClass &own : problem.model.classesOf(section, variant)) {
     double alone = seconds(section, own.alone.at[microBatch], microBatch);
     double behind = seconds(section, own.pair.at[microBatch], microBatch) - alone;
     ofClass.push_back({alone, std::clamp(behind, 0.0, alone)});

@@ -48,7 +48,7 @@ private:
   };
   using Key = std::tuple<uint32_t, RecomputeChoice, uint32_t>; ///< section, recompute, micro-batch
   const Sums &sums(uint32_t section, const RecomputeChoice &recompute, uint32_t microBatch) const;
-  Sums sumOfKind(uint32_t section, Recompute recompute, uint32_t microBatch) const;
+  Sums sumOfKind(uint32_t section, const cost_models::Variant &variant, uint32_t microBatch) const;
   double seconds(uint32_t section, const cost_models::StageCosts &costs, uint32_t microBatch) const;
   double taskSeconds(uint32_t section, const wavefront::Cost &cost, uint32_t microBatch) const;
 

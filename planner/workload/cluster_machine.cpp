@@ -5,6 +5,7 @@
 #include "cost_models/cpu_memory.h"
 #include "cost_models/device_profile.h"
 #include "cost_models/devices.h"
+#include "cost_models/gpu_memory.h"
 #include "planner/workload/device_file.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -15,6 +16,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <thread>
 
 namespace maestro::planner {
@@ -36,11 +39,17 @@ bool isFile(const std::string &device) { return device.ends_with(".yaml") || dev
 
 class MachineReader {
 public:
-  MachineReader(const ClusterSpec &cluster, const std::string &path) : cluster(cluster), path(path) {}
+  MachineReader(const ClusterSpec &cluster, const std::string &path, const std::string &gpuFolder)
+      : cluster(cluster), path(path), names(cluster.devices) {
+    if (cluster.isThisMachine)
+      gpus = machineGpus(gpuFolder);
+  }
 
   Result<PlannedMachine> read() {
     planned.name = cluster.name.empty() ? path.empty() ? "this machine" : std::filesystem::path(path).stem().string()
                                         : cluster.name;
+    useOwnGpus();
+    MAESTRO_TRY(readProfiles());
     MAESTRO_TRY(countDevices());
     MAESTRO_TRY(readKinds());
     MAESTRO_TRY(readLinks());
@@ -53,16 +62,50 @@ private:
     return Status::invalidInput(fmt::format("{}: {}", place.empty() ? "cluster" : place, what));
   }
 
+  /// Where the user names no device.
+  void useOwnGpus() {
+    if (gpus.empty() || !names.empty())
+      return;
+    std::optional<std::string> kind = cost_models::builtInOf(gpus.front());
+    if (!kind || countGpus(*kind) != gpus.size())
+      return;
+    names = {*kind};
+    planned.note = fmt::format("cluster.device = {}: this machine has {} x {} (--set cluster.device=cpu plans for its "
+                               "processors)",
+                               *kind, gpus.size(), gpus.front());
+  }
+
+  /// Of this machine's.
+  size_t countGpus(const std::string &kind) const {
+    return static_cast<size_t>(
+        std::count_if(gpus.begin(), gpus.end(), [&](const auto &own) { return cost_models::builtInOf(own) == kind; }));
+  }
+
+  Status readProfiles() {
+    for (const std::string &name : names)
+      if (isFile(name)) {
+        std::string file = (std::filesystem::path(path).parent_path() / name).string();
+        MAESTRO_ASSIGN(profiles[name], readDeviceProfile(file));
+      }
+    return Status();
+  }
+
+  /// "h200"; of a profile what it is of.
+  std::string kindOf(const std::string &name) const {
+    auto profile = profiles.find(name);
+    return profile == profiles.end() ? name : profile->second.kind;
+  }
+
   bool hasAccelerators() const {
-    return std::any_of(cluster.devices.begin(), cluster.devices.end(),
-                       [](const std::string &device) { return device != "cpu" && !isFile(device); });
+    return std::any_of(names.begin(), names.end(), [&](const std::string &name) { return kindOf(name) != "cpu"; });
   }
 
   Status countDevices() {
     auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-    if (hasAccelerators() && !cluster.devicesPerNode)
+    if (hasAccelerators() && !cluster.devicesPerNode && !cluster.isThisMachine)
       return wrong(cluster.place, "devices_per_node is missing; write how many devices a node has, such as 8");
-    perNode = cluster.devicesPerNode.value_or(std::max<int64_t>(1, cores / 2));
+    int64_t usual = hasAccelerators() ? static_cast<int64_t>(countGpus(kindOf(names.front()))) : cores / 2;
+    perNode = cluster.devicesPerNode.value_or(std::max<int64_t>(1, usual));
     if (cluster.nodes * perNode > kMostDevices)
       return wrong(cluster.place, fmt::format("{} nodes of {} devices are {}; at most {} are planned for",
                                               cluster.nodes, perNode, cluster.nodes * perNode, kMostDevices));
@@ -72,7 +115,6 @@ private:
 
   /// One kind for each name that is listed; nodes take them in turn where there are several.
   Status readKinds() {
-    std::vector<std::string> names = cluster.devices;
     if (names.empty() && !cluster.isThisMachine)
       return wrong(cluster.place, fmt::format("device is missing; write cpu, the path of a profile, or one of {}",
                                               fmt::join(cost_models::builtInDevices(), ", ")));
@@ -114,14 +156,20 @@ private:
   }
 
   Result<DeviceModel> readDevice(const std::string &name) {
-    if (auto device = cost_models::builtInDevice(name))
+    if (auto device = cost_models::builtInDevice(name)) {
+      planned.machine.processBytes = cost_models::kGranuleBytes;
       return *device;
+    }
     if (name != "cpu" && !isFile(name)) {
       std::vector<std::string> known = cost_models::builtInDevices();
       known.push_back("cpu");
       return wrong(cluster.place,
                    fmt::format("unknown device '{}'{}; known are {}, and files that maestro-profile wrote (*.yaml)",
                                name, didYouMean(name, known), fmt::join(known, ", ")));
+    }
+    if (auto profile = profiles.find(name); profile != profiles.end() && profile->second.kind != "cpu") {
+      planned.machine.processBytes = cost_models::kGranuleBytes;
+      return cost_models::gpuFor(profile->second);
     }
     return readCpu(name);
   }
@@ -137,11 +185,8 @@ private:
       device.source =
           "assumed: 100 GFLOP/s and 8 GB/s a thread; bf16 no faster, for which this processor has no products";
     }
-    if (name != "cpu") {
-      MAESTRO_ASSIGN(cost_models::DeviceProfile profile,
-                     readDeviceProfile((std::filesystem::path(path).parent_path() / name).string()));
-      device = cost_models::deviceFor(profile, threads);
-    }
+    if (name != "cpu")
+      device = cost_models::deviceFor(profiles.at(name), threads);
     device.memoryBytes = usableMemoryBytes() / static_cast<uint64_t>(perNode);
     planned.machine.processBytes = cost_models::cpuProcessBytes(threads);
     planned.machine.stagingBytes = cost_models::kMostStagingBytes;
@@ -149,11 +194,11 @@ private:
   }
 
   Status setMemory(DeviceModel &device, uint64_t bytes) const {
-    if (bytes <= device.reserveBytes)
+    if (bytes <= device.keptBytes())
       return wrong(cluster.place,
                    fmt::format("memory is {} bytes a device, and {} of '{}' are kept for its context and libraries",
-                               bytes, device.reserveBytes, device.kind));
-    device.memoryBytes = bytes - device.reserveBytes;
+                               bytes, device.keptBytes(), device.kind));
+    device.memoryBytes = bytes - device.keptBytes();
     return Status();
   }
 
@@ -191,14 +236,16 @@ private:
 
   const ClusterSpec &cluster;
   const std::string &path;
+  std::vector<std::string> names, gpus; ///< Devices; this machine's GPUs as their vendor calls them.
+  std::map<std::string, cost_models::DeviceProfile> profiles; ///< By name.
   PlannedMachine planned;
   int64_t perNode = 1;
 };
 
 } // namespace
 
-Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path) {
-  return MachineReader(cluster, path).read();
+Result<PlannedMachine> machineOf(const ClusterSpec &cluster, const std::string &path, const std::string &gpuFolder) {
+  return MachineReader(cluster, path, gpuFolder).read();
 }
 
 } // namespace maestro::planner

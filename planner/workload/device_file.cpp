@@ -141,18 +141,43 @@ Status requireList(FieldReader &fields, const char *key) {
   return Status();
 }
 
+Status readGpu(FieldReader &fields, DeviceProfile &profile) {
+  int64_t multiprocessors = 0;
+  MAESTRO_TRY(fields.require("multiprocessors", "such as 132"));
+  MAESTRO_TRY(fields.integer("multiprocessors", multiprocessors, 1, 1 << 16));
+  profile.multiprocessors = static_cast<uint32_t>(multiprocessors);
+  MAESTRO_TRY(fields.require("memory", "such as 80 GB"));
+  MAESTRO_ASSIGN(profile.memoryBytes, readMemory(*fields.find("memory"), fields.pathOf("memory")));
+  MAESTRO_TRY(requireList(fields, "kept"));
+  const YamlNode &list = *fields.find("kept");
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    FieldReader own(list.items[i], fmt::format("kept[{}]", i));
+    cost_models::KeptMemory &kept = profile.kept.emplace_back();
+    MAESTRO_TRY(own.checkIsMap());
+    MAESTRO_TRY(own.require("what", "such as context"));
+    MAESTRO_TRY(own.text("what", kept.what));
+    MAESTRO_TRY(own.require("memory", "such as 0.6 GB"));
+    MAESTRO_ASSIGN(kept.bytes, readMemory(*own.find("memory"), own.pathOf("memory")));
+    kept.source = "measured";
+    MAESTRO_TRY(own.finish());
+  }
+  return Status();
+}
+
 Result<DeviceProfile> profileOf(const YamlNode &root) {
   DeviceProfile profile;
   FieldReader fields(root, "");
   MAESTRO_TRY(fields.checkIsMap());
   MAESTRO_TRY(fields.require("kind", "cpu"));
   MAESTRO_TRY(fields.text("kind", profile.kind));
-  if (profile.kind != "cpu")
-    return wrong(
-        *fields.find("kind"), "kind",
-        fmt::format("is '{}'; profiles are of 'cpu' devices. For an accelerator name a built-in description: {}",
-                    profile.kind, fmt::join(cost_models::builtInDevices(), ", ")));
+  bool isGpu = cost_models::builtInDevice(profile.kind).has_value();
+  if (profile.kind != "cpu" && !isGpu)
+    return wrong(*fields.find("kind"), "kind",
+                 fmt::format("is '{}'; profiles are of 'cpu', or of one of {}; write the file with maestro-profile",
+                             profile.kind, fmt::join(cost_models::builtInDevices(), ", ")));
   MAESTRO_TRY(fields.text("name", profile.name));
+  if (isGpu)
+    MAESTRO_TRY(readGpu(fields, profile));
   if (const YamlNode *products = fields.find("bf16_products")) {
     if (products->scalar != "native" && products->scalar != "widened")
       return wrong(*products, "bf16_products",
@@ -165,6 +190,8 @@ Result<DeviceProfile> profileOf(const YamlNode &root) {
   const YamlNode &rates = *fields.find("rates");
   for (size_t i = 0; i < rates.items.size(); ++i)
     MAESTRO_TRY(readRates(rates.items[i], fmt::format("rates[{}]", i), profile.devices.emplace_back()));
+  if (isGpu && profile.devices.size() > 1)
+    return wrong(rates, "rates", "has several entries; a GPU has one; write the file with maestro-profile");
   std::stable_sort(profile.devices.begin(), profile.devices.end(),
                    [](auto &a, auto &b) { return a.threads < b.threads; });
   if (fields.find("curves")) {

@@ -142,11 +142,11 @@ constexpr Meaning kSchedule[] = {
 constexpr Meaning kCluster[] = {
     {"name", "For people.", {}, "the file's"},
     {"nodes", "How many machines."},
-    {"devices_per_node", "How many devices each has.", {}, "of CPUs, one for two cores"},
+    {"devices_per_node", "How many devices each has.", {}, "of CPUs one for two cores, of this machine's GPUs all"},
     {"device",
-     "`cpu`, a built-in name such as `h100` or `h200`, or a file of maestro-profile; a list has one for each node.",
+     "`cpu`, a built-in name such as `h100-sxm` or `h200`, or a file of maestro-profile; a list has one for each node.",
      {},
-     "cpu"},
+     "this machine's GPUs, else cpu"},
     {"memory", "Of a device; a list has one for each `device`.", {}, "the device's"},
     {"links", "Networks, the innermost first.", "a list"},
     {"links[0].name", "For people."},
@@ -156,8 +156,13 @@ constexpr Meaning kCluster[] = {
     {"links[0].nics", "Of a node: then `bandwidth` is that of one, and the node's devices share them."},
 };
 constexpr Meaning kDevice[] = {
-    {"kind", "What it describes.", "`cpu`"},
-    {"name", "The processor's, for people."},
+    {"kind", "What it describes.", "`cpu`, or a GPU's built-in name"},
+    {"name", "The processor's or GPU's, for people."},
+    {"multiprocessors", "Of a GPU."},
+    {"memory", "Of a GPU, all of it."},
+    {"kept", "Of a GPU's memory: what is taken before a plan has any.", "a list"},
+    {"kept[0].what", "By whom."},
+    {"kept[0].memory", "How much."},
     {"bf16_products", "Whether the processor has products of bf16.", "`native`, `widened`", "widened"},
     {"rates", "By number of threads.", "a list"},
     {"rates[0].threads", "Of a device."},
@@ -244,6 +249,14 @@ device: cpu
 memory: 1 GiB
 links: [{name: a, spans: 4, bandwidth: 1 GB/s, latency: 1 us, nics: 1}]
 )";
+constexpr std::string_view kGpuFile = R"(
+kind: h200
+name: a
+multiprocessors: 1
+memory: 1 GiB
+kept: [{what: a, memory: 1 B}]
+rates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]
+)";
 constexpr std::string_view kDeviceFile = R"(
 kind: cpu
 name: a
@@ -287,7 +300,11 @@ Result<std::vector<KeyListener::Key>> keysOfClusters() {
   return listen([] { return parseCluster(kClusterFile, "cluster.yaml", {}).takeStatus(); });
 }
 Result<std::vector<KeyListener::Key>> keysOfDevices() {
-  return listen([] { return parseDeviceProfile(kDeviceFile, "device.yaml").takeStatus(); });
+  return listen([] {
+    for (std::string_view text : {kDeviceFile, kGpuFile})
+      MAESTRO_TRY(parseDeviceProfile(text, "device.yaml").takeStatus());
+    return Status();
+  });
 }
 
 /// "`links[].spans`", below the group that it stands in.

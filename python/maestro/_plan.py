@@ -169,6 +169,7 @@ class Plan:
                     "micro_batch": item["micro_batch_samples"],
                     "recompute": _recompute(layout),
                     "split_backward": layout["split_backward"],
+                    "loss_chunks": layout["loss_chunks"],
                     "devices": self._devices(number),
                 }
             )

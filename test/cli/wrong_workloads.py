@@ -118,6 +118,7 @@ PLAN_FLAGS = {
     "flag pin zero": (["--pin", "*.micro_batch=0"], ["micro_batch"]),
     "flag pin negative": (["--pin", "*.micro_batch=-3"], ["micro_batch"]),
     "flag pin words": (["--pin", "*.micro_batch=many"], ["micro_batch"]),
+    "flag pin too many chunks": (["--pin", "*.loss_chunks=1000"], ["loss_chunks=1000", "256"]),
     "flag pin tensor words": (["--pin", "tokens.tensor=many"], ["tensor=many"]),
     "flag pin tensor without block": (["--pin", "tokens.tensor=2"], ["tokens.tensor=2", "MLP block"]),
     "flag pin given twice": (["--pin", "tokens.dp=2", "--pin", "tokens.dp=4"], ["tokens.dp=2", "tokens.dp=4"]),

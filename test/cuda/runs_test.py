@@ -33,6 +33,7 @@ CASES = {  # name: case, devices, arguments of maestro-plan, of maestro-run
     "stages": ("gpt2_logits", 2, ["--pin", "*.stages=2"], ["--ranks", "processes"]),
     "tensor": ("gpt2_logits", 2, ["--pin", "*.tensor=2"], []),
     "distillation": ("gpt2_logits", 2, [], []),
+    "chunks": ("gpt2_logits", 1, ["--pin", "*.loss_chunks=64"], []),  # Some without rows: a micro-batch has fewer.
 }
 
 

@@ -1,4 +1,5 @@
-// Which measured curve an attention's mask stands for: of masks that hide what comes later kernels skip blocks.
+// Predicted times of operators: which measured curve an attention's mask stands for (of masks that hide what comes
+// later kernels skip blocks), and how times follow sizes.
 #include "planner/emit/operator_costs.h"
 
 #include "ir/nn/nn.h"
@@ -113,6 +114,22 @@ TEST(OperatorCosts, MeasuredTimesThatBendAreMetInTheMiddle) {
   EXPECT_LT(small, 1.6);
   EXPECT_GT(large, 0.5);
   EXPECT_LT(large, 0.9);
+}
+
+TEST(CostPolynomial, AQuotientGrowsWithWhatIsDivided) {
+  plan::PlanBuilder tables;
+  (void)tables.symbol("n", plan::fb::Combine::Max, 99, 1);
+  std::map<std::string, int64_t> bounds{{"n", 99}};
+  DimExpr n = DimExpr::symbol("n");
+  const std::vector<uint32_t> ofN{tables.symbolIndex("n")};
+  CostPolynomial half;
+  addTerms(half, 3 * DimExpr::floorDiv(n + 1, 2), 1, bounds, tables);
+  EXPECT_DOUBLE_EQ(half[ofN] * 99 + half[{}], 150);
+  EXPECT_DOUBLE_EQ(half[ofN], 1.5);
+  CostPolynomial parts; // Of all together: n.
+  for (int64_t i = 0; i < 4; ++i)
+    addTerms(parts, DimExpr::floorDiv((i + 1) * n, 4) - DimExpr::floorDiv(i * n, 4), 1, bounds, tables);
+  EXPECT_NEAR(parts[ofN], 1, 1e-12);
 }
 
 } // namespace

@@ -200,6 +200,8 @@ TEST(DimExpr, Bounds) {
   EXPECT_EQ(parse("n*m - 1").upperBound(boundOf), 699);
   EXPECT_EQ(parse("(n + 1) floordiv 2 - m").upperBound(boundOf), 50);
   EXPECT_EQ(parse("n mod 8").upperBound(boundOf), 7);
+  EXPECT_EQ(parse("(3*n) floordiv 4 - n floordiv 2").upperBound(boundOf), 25); // A quarter of 100, whatever n is.
+  EXPECT_EQ(parse("n - (6*n) floordiv 7").upperBound(boundOf), 15);
   EXPECT_EQ(parse("min(n, 2*m)").upperBound(boundOf), 14);
   EXPECT_EQ(parse("n + unknown").upperBound(boundOf), std::nullopt);
 }

@@ -26,6 +26,8 @@ TRAINED = {"gpt2_logits", "gpt2_loss", "llama_logits", "llama_loss", "llama_tied
 # Cases that are also judged in bf16, by PyTorch's autocast.
 LOWERED = {"gpt2_logits", "llama_mask", "qwen3_logits", "gemma2_logits", "bart_logits", "t5_logits", "vit_logits", "bert_mask",
            "convnet_logits", "mobile", "llava_logits", "speech_logits"}
+# Cases with heads wider than what they multiply: tied, with and without bias, soft cap or mask, in the graph or beside it.
+CHUNKED = {"gpt2_logits", "gpt2_loss", "llama_loss", "llama_tied_logits", "llama_mask", "gemma2_logits", "bart_loss", "t5_logits", "bert_mask", "nanogpt"}
 VARIANTS = {
     "gpt2_logits": ["opset18", "opset23", "optimized", "optimized23", "anonymous"],
     "gpt2_loss": ["opset23"],
@@ -83,6 +85,11 @@ def judge_case(judge, case):
     for variant in VARIANTS.get(case.name, []):
         judge.stage(f"{case.name} {variant}", stages.first_step, case, 3, variant=variant,
                     fresh=variant.startswith("optimized"))
+    if case.name in CHUNKED:  # Refused where there is nothing to chunk.
+        chunks = ("--pin", "*.loss_chunks=5")
+        judge.stage(f"{case.name} losses in chunks", stages.first_step, case, 3, layout=chunks)
+        if case.name in LOWERED:
+            judge.stage(f"{case.name} losses in chunks", stages.bf16_gradients, case, layout=chunks)
     if case.name in LOWERED:
         judge.stage(case.name, stages.bf16_gradients, case)
     if case.name in TRAINED:

@@ -198,7 +198,9 @@ KD = Workload("kd", S, teachers={T: 0.5}, layouts={
     "recomputed in part": (2, f"{S}.recompute=full-2 {S}.stages=2 {S}.micro_batch=3 {T}.dp=2 {T}.micro_batch=2"),
     "recomputed in part, split backward": (2, f"{S}.split_backward=all {S}.recompute=selective-2 {S}.stages=2 {S}.micro_batch=3 {T}.micro_batch=2"),
     "recomputed, split backward": (2, f"{S}.split_backward=all {S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.micro_batch=2"),
-}, trained=("replicas 3 and 2", "two stages twice, teacher in two", "split backward"))
+    "losses in chunks": (2, f"{S}.loss_chunks=3 {S}.micro_batch=3 {T}.devices=1 {T}.micro_batch=2"),
+    "losses in chunks, recomputed, split backward": (2, f"{S}.loss_chunks=7 {S}.split_backward=all {S}.recompute=full {S}.stages=2 {S}.micro_batch=3 {T}.micro_batch=2"),
+}, trained=("replicas 3 and 2", "two stages twice, teacher in two", "split backward", "losses in chunks"))
 
 TIED = "llama_tied_logits"
 TIES = Workload("tied", TIED, teachers={S: 0.5}, train=", clip_grad_norm: 0.1", clip=0.1, layouts={
@@ -206,12 +208,14 @@ TIES = Workload("tied", TIED, teachers={S: 0.5}, train=", clip_grad_norm: 0.1", 
     "embeddings in two stages": (2, f"{TIED}.stages=2 {TIED}.micro_batch=3 {S}.devices=1"),
     "embeddings in two stages twice": (4, f"{TIED}.stages=2 {TIED}.dp=2 {TIED}.micro_batch=2 {S}.devices=1 {S}.micro_batch=5"),
     "split backward": (4, f"{TIED}.split_backward=all {TIED}.stages=2 {TIED}.dp=2 {TIED}.micro_batch=2 {S}.devices=1 {S}.micro_batch=5"),
+    "split backward, losses in chunks": (4, f"{TIED}.split_backward=all {TIED}.loss_chunks=4 {TIED}.stages=2 {TIED}.dp=2 {TIED}.micro_batch=2 {S}.devices=1 {S}.micro_batch=5"),
     "embeddings in stages 1 and 4": (4, f"{TIED}.stages=4 {TIED}.micro_batch=2 {S}.devices=0"),
 }, trained=("embeddings in two stages twice",))
 
 T2 = "gpt2_logits"
 TEACHERS = Workload("teachers", S, teachers={T: 0.3, T2: 0.2}, layouts={
     "colocated": (2, "*.micro_batch=3"),
+    "colocated, losses in chunks": (2, f"*.micro_batch=3 {S}.loss_chunks=6"),
     "each on its own": (3, f"{T}.devices=0 {T2}.devices=1 {S}.devices=2 {T}.micro_batch=8 {T2}.micro_batch=3 {S}.micro_batch=2"),
     "replicas 1, 2 and 3": (3, f"{T}.dp=1 {T2}.dp=2 {S}.dp=3 *.micro_batch=1"),
 })
@@ -301,6 +305,7 @@ TENSOR_KD = Workload("tensor-kd", S, teachers={T: 0.5}, layouts={
     "student split": (3, f"{S}.tensor=2 {S}.devices=0,1 {S}.micro_batch=3 {T}.devices=2 {T}.micro_batch=8"),
     "teacher split, student twice": (4, f"{T}.tensor=2 {T}.devices=0,1 {T}.micro_batch=2 {S}.devices=2,3 {S}.dp=2 {S}.micro_batch=3"),
     "both split, colocated": (2, "*.tensor=2 *.micro_batch=3"),
+    "both split, losses in chunks": (2, f"*.tensor=2 *.micro_batch=3 {S}.loss_chunks=3"),
 })
 
 WORKLOADS = (TOP, MANY, CUT, SHARED, CHAIN, MASKED, TENSOR, TENSOR_BIASED, TENSOR_KD, KD, TIES, TEACHERS, LLAVA, FROZEN_LANGUAGE, PARTLY, OMNI)

@@ -256,12 +256,12 @@ def cosine(left, right) -> float:
     return float(left @ right / max(numpy.linalg.norm(left) * numpy.linalg.norm(right), 1e-300))
 
 
-def bf16_gradients(judge, what, case):
+def bf16_gradients(judge, what, case, layout=()):
     """Step 1 in bf16 errs no more than PyTorch's autocast does: loss, and the gradients' directions, against f32. Twice
     autocast's own error is allowed, since rounding falls differently, and some more where that is very small."""
     samples, data = make_data(judge, case)
-    plan = plan_case(judge, case, f"{case.name}-bf16-first", "--pin", "*.micro_batch=3", "--set", "train.precision=bf16")
-    out = judge.bench.run(plan, data, plan.stem, "--steps", 1, "--save-gradients")
+    plan = plan_case(judge, case, f"{case.name}-bf16-first", "--pin", "*.micro_batch=3", "--set", "train.precision=bf16", *layout)
+    out = judge.bench.run(plan, data, plan.stem, "--overwrite", "--steps", 1, "--save-gradients")
     reference = Reference(case, samples, GLOBAL_BATCH)
     aliases = reference.aliases()
     found = {aliases.get(name, name): value for name, value in read_gradients(out, case.name).items()}

@@ -110,6 +110,14 @@ struct Outcome {
   Named gradients;
 };
 
+/// What a program adds to the loss.
+double lossOf(func::FuncOp function, const std::vector<Tensor> &results, const Named &scales) {
+  double loss = 0;
+  for (const LossResult &own : lossResults(function))
+    loss += results.at(own.index).at(0) * scales.at("scale" + std::to_string(own.term)).at(0);
+  return loss;
+}
+
 /// A step as an executor does it, for micro-batches that end at the given rows.
 Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   func::FuncOp count = findFunction(network.module, attributes::kCountFunction);
@@ -132,15 +140,17 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   func::FuncOp forward = findFunction(network.module, attributes::kForwardFunction);
   for (int64_t end : ends) {
     std::vector<Tensor> results = network.run(attributes::kForwardFunction, begin, end);
-    for (const LossResult &loss : lossResults(forward))
-      outcome.loss += results.at(loss.index).at(0) * extra.at("scale" + std::to_string(loss.term)).at(0);
+    outcome.loss += lossOf(forward, results, extra);
     for (unsigned i = 0; i < forward.getNumResults(); ++i)
       if (auto saved = forward.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved))
         extra["saved" + std::to_string(saved.getInt())] = results.at(i);
     for (StringRef name : {attributes::kBackwardFunction, attributes::kWeightGradientFunction}) {
       func::FuncOp function = findFunction(network.module, name);
       std::vector<Tensor> values = function ? network.run(name, begin, end, extra) : std::vector<Tensor>();
+      outcome.loss += function ? lossOf(function, values, extra) : 0;
       for (unsigned i = 0; i < values.size(); ++i) {
+        if (function.getResultAttr(i, attributes::kLoss))
+          continue;
         if (auto saved = function.getResultAttrOfType<IntegerAttr>(i, attributes::kSaved)) {
           extra["saved" + std::to_string(saved.getInt())] = values.at(i);
           continue;
@@ -157,22 +167,26 @@ Outcome trainStep(Network &network, llvm::ArrayRef<int64_t> ends) {
   return outcome;
 }
 
-class ProgramsTest : public testing::TestWithParam<std::tuple<RecomputeChoice, bool>> {};
+/// What is computed again, whether the backward is split, over how many chunks of rows the loss is done: more than some
+/// micro-batches have.
+class ProgramsTest : public testing::TestWithParam<std::tuple<RecomputeChoice, bool, int64_t>> {};
 
 TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   OwningOpRef<ModuleOp> imported = parseNetwork(), module = parseNetwork();
   ASSERT_TRUE(imported && module);
   PassManager manager(&context());
   PipelineOptions options;
-  auto [recompute, splits] = GetParam();
+  auto [recompute, splits, chunks] = GetParam();
   options.partition.recompute["*"] = recompute;
   options.partition.splitBackward["*"] = splits;
+  options.partition.lossChunks["*"] = chunks;
   buildPipeline(manager, options);
   ASSERT_TRUE(succeeded(manager.run(*module)));
 
   auto sections = module->getOps<ModuleOp>();
   ASSERT_EQ(std::distance(sections.begin(), sections.end()), 1);
   EXPECT_EQ(findFunction(*sections.begin(), attributes::kWeightGradientFunction) != nullptr, splits);
+  EXPECT_EQ(findFunction(*sections.begin(), attributes::kEvaluateFunction) != nullptr, chunks > 1);
   Network graph(*imported), programs(*sections.begin());
   graph.makeData();
   programs.parameters = graph.parameters;
@@ -182,6 +196,15 @@ TEST_P(ProgramsTest, MicroBatchesAddUpToTheWholeBatch) {
   for (const std::vector<int64_t> &ends : groupings) {
     Outcome outcome = trainStep(programs, ends);
     EXPECT_NEAR(outcome.loss, expected, 1e-5 * std::abs(expected));
+    if (chunks > 1) {
+      func::FuncOp evaluate = findFunction(programs.module, attributes::kEvaluateFunction);
+      std::vector<Tensor> sums = programs.run(attributes::kEvaluateFunction, 0, kBatch);
+      std::vector<Tensor> counts = programs.run(attributes::kCountFunction, 0, kBatch);
+      double loss = 0;
+      for (auto [own, count] : llvm::zip_equal(lossResults(evaluate), counts))
+        loss += own.weight * sums.at(own.index).at(0) / count.at(0);
+      EXPECT_NEAR(loss, expected, 1e-5 * std::abs(expected));
+    }
     EXPECT_EQ(outcome.gradients.size(),
               graph.parameters.size() - 1); // All but the frozen frequencies.
     for (auto &[name, gradient] : outcome.gradients) {
@@ -206,12 +229,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(RecomputeChoice(), RecomputeChoice(Recompute::Selective),
                                      RecomputeChoice(Recompute::Full), RecomputeChoice(Recompute::Selective, 1),
                                      RecomputeChoice(Recompute::Full, 1), RecomputeChoice(Recompute::Full, 2, true)),
-                     testing::Bool()),
-    [](const testing::TestParamInfo<std::tuple<RecomputeChoice, bool>> &info) {
+                     testing::Bool(), testing::Values(1, 7)),
+    [](const testing::TestParamInfo<std::tuple<RecomputeChoice, bool, int64_t>> &info) {
       const RecomputeChoice &recompute = std::get<0>(info.param);
       return std::string(nameOf(recompute.most)) +
              (recompute.lighter > 0 ? "_less_" + std::to_string(recompute.lighter) : "") +
-             (recompute.evenly ? "_evenly" : "") + (std::get<1>(info.param) ? "_split" : "");
+             (recompute.evenly ? "_evenly" : "") + (std::get<1>(info.param) ? "_split" : "") +
+             (std::get<2>(info.param) > 1 ? "_chunks" : "");
     });
 
 } // namespace

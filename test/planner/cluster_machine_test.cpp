@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -63,6 +64,37 @@ TEST(ClusterMachine, Bf16GainsNothingWithoutInstructions) {
   EXPECT_DOUBLE_EQ(device.rates.arithmeticBf16.value, device.rates.arithmetic.value * (hasProducts ? 2 : 1));
   EXPECT_EQ(device.source.rfind("assumed: 100 GFLOP/s", 0), 0u) << device.source;
   EXPECT_EQ(device.source.find("bf16 no faster") == std::string::npos, hasProducts) << device.source;
+}
+
+/// A machine with these GPUs; `settings` as --set has them.
+Result<PlannedMachine> machineWith(const std::vector<std::string> &models, const std::vector<std::string> &settings) {
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "gpus";
+  std::filesystem::remove_all(folder);
+  for (size_t i = 0; i < models.size(); ++i) {
+    std::filesystem::path place = folder / ("0000:0" + std::to_string(i) + ":00.0");
+    std::filesystem::create_directories(place);
+    std::ofstream(place / "information") << "Model: \t\t " << models[i] << "\nIRQ:   \t\t 16\n";
+  }
+  auto cluster = thisMachine(settings);
+  return cluster ? machineOf(*cluster, "", folder.string()) : std::move(cluster).takeStatus();
+}
+
+TEST(ClusterMachine, GpusOfThisMachineAreFound) {
+  auto two = machineWith({"NVIDIA H200", "NVIDIA H200"}, {});
+  ASSERT_TRUE(two.isOk()) << two.status().message();
+  EXPECT_EQ(two->machine.kinds[0].kind, "h200");
+  EXPECT_EQ(two->machine.devices, 2u);
+  EXPECT_NE(two->note.find("2 x NVIDIA H200"), std::string::npos) << two->note;
+  EXPECT_EQ(machineWith({"NVIDIA H200", "NVIDIA H200"}, {"cluster.device=cpu"})->machine.kinds[0].kind, "cpu");
+  EXPECT_EQ(machineWith({"NVIDIA H200", "NVIDIA H200"}, {"cluster.devices_per_node=1"})->machine.devices, 1u);
+  for (auto models :
+       {std::vector<std::string>{}, {"NVIDIA GeForce GTX 1080"}, {"NVIDIA H200", "NVIDIA A100-SXM4-80GB"}})
+    EXPECT_EQ(machineWith(models, {})->machine.kinds[0].kind, "cpu");
+  auto named = machineWith({}, {"cluster.device=h200"}); // Planned for elsewhere: one.
+  ASSERT_TRUE(named.isOk()) << named.status().message();
+  EXPECT_EQ(named->machine.kinds[0].kind, "h200");
+  EXPECT_EQ(named->machine.devices, 1u);
+  EXPECT_EQ(machineWith({"NVIDIA H200", "NVIDIA H200"}, {"cluster.device=h200"})->machine.devices, 2u);
 }
 
 TEST(ClusterMachine, ANodeHasItsDevicesOwnLinks) {

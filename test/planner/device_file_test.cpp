@@ -70,6 +70,36 @@ TEST(DeviceFile, WhatIsWrittenIsRead) {
   EXPECT_TRUE(read->devices[1].curves.isEmpty());
 }
 
+TEST(DeviceFile, AGpusProfileIsReadAsWritten) {
+  cost_models::DeviceProfile profile;
+  profile.kind = "h200";
+  profile.name = "NVIDIA H200";
+  profile.memoryBytes = 150'000'000'000;
+  profile.multiprocessors = 132;
+  profile.kept = {{"context, kernels and libraries", 900'000'000, "measured"}};
+  profile.devices.emplace_back();
+  profile.devices[0].rates.arithmetic = cost_models::teraflopsPerSecond(50);
+  profile.devices[0].rates.operands = profile.devices[0].rates.stream = cost_models::gigabytesPerSecond(4000);
+  profile.devices[0].rates.channel = cost_models::gigabytesPerSecond(50);
+  profile.devices[0].rates.arithmeticBf16 = cost_models::teraflopsPerSecond(700);
+  ASSERT_TRUE(profile.devices[0].curves.addCurve("add", {{1e6, cost_models::Seconds(1e-6)}}).isOk());
+  auto read = parseDeviceProfile(cost_models::toYaml(profile), "device.yaml");
+  ASSERT_TRUE(read.isOk()) << read.status().message();
+  cost_models::DeviceModel device = cost_models::gpuFor(*read);
+  EXPECT_EQ(device.kind, "h200");
+  EXPECT_EQ(device.memoryBytes, 149'100'000'000u);
+  ASSERT_EQ(device.kept.size(), 1u);
+  EXPECT_EQ(device.kept[0].what, "context, kernels and libraries");
+  EXPECT_EQ(device.multiprocessors, 132u);
+  EXPECT_NEAR(device.rates.arithmeticBf16.value, 7e14, 1e11);
+  EXPECT_NEAR(device.curves->curveTime("add", 1e6)->value, 1e-6, 1e-12);
+
+  const std::string head = "kind: h200\n", rates = "rates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]\n";
+  EXPECT_NE(messageOf(head + rates).find("multiprocessors"), std::string::npos);
+  EXPECT_NE(messageOf(head + "multiprocessors: 132\nmemory: 1 GB\nkept: [{what: x}]\n" + rates).find("kept[0]"),
+            std::string::npos);
+}
+
 TEST(DeviceFile, WhatIsWrongIsNamed) {
   const std::string rates = "kind: cpu\nrates: [{threads: 1, arithmetic: 1 GFLOP/s, operands: 1 GB/s}]\n";
   auto curve = [&](std::string text) { return messageOf(rates + "curves: [{" + text + "}]"); };

@@ -19,10 +19,10 @@ from tools import ToolFailure, metrics
 
 MIB = 1 << 20
 LENGTH = 64
-# Models of test/models and bench/, with the precision; and how many samples a micro-batch holds.
+# Models of test/models and bench/, with the precision and more arguments of maestro-plan; and how many samples a micro-batch holds.
 SMALL = ["gpt2_logits f32", "llama_logits bf16", "vit_logits f32", "bert_mask f32", "bart_logits f32", "t5_logits bf16",
          "convnet_logits f32", "mlp_logits f32"]
-LARGE = ["llama_5m f32", "llama_55m f32", "gpt2_55m bf16"]
+LARGE = ["llama_5m f32", "llama_55m f32", "llama_55m f32 --pin *.loss_chunks=8", "gpt2_55m bf16"]
 
 LENGTHS = """\
 components: {{gpt2_logits: {{model: {graph}}}}}
@@ -56,7 +56,7 @@ def profile(scratch):
     """Whether products of bf16 need copies of their operands in f32 is the processor's: without a profile they are counted."""
     path = scratch.path / "device.yaml"
     if not path.exists():
-        scratch.bench().succeed("maestro-profile", "-o", path, "--seconds", 0.001)
+        scratch.bench().succeed("maestro-profile", "--device", "cpu", "-o", path, "--seconds", 0.001)
     return path
 
 

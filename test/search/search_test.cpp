@@ -325,6 +325,47 @@ TEST(Search, VariantsThatCannotBeChosenAreNotMeasured) {
   }
 }
 
+/// The student may have its losses in two chunks, which take a tenth more time and hold half as much.
+SearchProblem chunked() {
+  SearchProblem problem = distillation(1, 1000, 1000);
+  AtomicModel &model = problem.model;
+  cost_models::AtomClasses classes = model.classesOf(1, {});
+  for (cost_models::AtomClass &own : classes)
+    for (cost_models::StageModel *stage : {&own.alone, &own.pair})
+      for (cost_models::StageCosts &costs : stage->at) {
+        costs.backward.terms.front().picoseconds += costs.backward.terms.front().picoseconds / 10;
+        costs.slotBytes /= 2;
+      }
+  cost_models::Variant variant{Recompute::None, false, 2};
+  model.costs->put(1, variant, std::move(classes));
+  model.sections[1].variants.insert(variant);
+  model.sections[1].lossChunks = {2};
+  problem.pins[0].microBatch = problem.pins[1].microBatch = 2;
+  return problem;
+}
+
+TEST(Search, LossesAreInChunksWhereMemoryIsShort) {
+  SearchProblem problem = chunked();
+  SearchResult roomy = solve(problem);
+  EXPECT_EQ(roomy.layout.sections[1].cut.recompute.lossChunks, 1u);
+  std::vector<uint64_t> bytes = cost_models::deviceBytes(modelOf(problem.model, roomy.layout), problem.machine,
+                                                         place(roomy.layout, problem.machine));
+  problem.machine.kinds.front().memoryBytes = bytes.front() - 1;
+  SearchResult tight = solve(problem);
+  EXPECT_EQ(tight.layout.sections[1].cut.recompute.lossChunks, 2u);
+  EXPECT_GT(tight.simulation.stepSeconds, roomy.simulation.stepSeconds);
+  problem.pins[1].lossChunks = 1;
+  EXPECT_FALSE(searchLayouts(problem).isOk());
+}
+
+TEST(Search, ChunksOfLossesArePinned) {
+  SearchProblem problem = chunked();
+  problem.pins[1].lossChunks = 2;
+  EXPECT_EQ(solve(problem).layout.sections[1].cut.recompute.lossChunks, 2u);
+  problem.pins[1].lossChunks = 3;
+  EXPECT_NE(check(problem).message().find("losses in 3 chunks"), std::string::npos);
+}
+
 TEST(Search, ACostThatCannotBeMeasuredEndsTheSearch) {
   SearchProblem problem = distillation(2, 1000, 1000);
   problem.model.sections[1].variants.insert({Recompute::Full});

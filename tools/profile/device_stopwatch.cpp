@@ -1,14 +1,17 @@
 #include "tools/profile/device_stopwatch.h"
 
+#include "base/dtype.h"
 #include "tools/profile/stopwatch.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <random>
 #include <thread>
 
 namespace maestro::profile {
@@ -16,6 +19,27 @@ namespace {
 
 using executor::Address;
 using executor::CallDescription;
+using executor::Queue;
+
+constexpr uint64_t kAlignment = 256; ///< Of operands, as devices like it best.
+constexpr uint64_t kNoiseBytes = uint64_t{1} << 20;
+
+/// Of bf16 between −1 and 1: two of them are an f32 between −1 and 1.
+std::vector<uint16_t> noiseValues() {
+  std::mt19937 random(1);
+  std::vector<uint16_t> values(kNoiseBytes / sizeof(uint16_t));
+  for (uint16_t &value : values)
+    value = BFloat16(std::uniform_real_distribution<float>(-1, 1)(random)).bits;
+  return values;
+}
+
+/// For so long, and some times at least, but on no device for ever.
+bool goesOn(double begin, double seconds, const std::vector<double> &times) {
+  constexpr size_t kEnough = 10;
+  constexpr double kPatience = 10;
+  double passed = now() - begin;
+  return times.empty() || passed < seconds || (times.size() < kEnough && passed < kPatience * seconds);
+}
 
 } // namespace
 
@@ -43,6 +67,9 @@ DeviceStopwatch::DeviceStopwatch(double seconds, int threads, int others)
   device = executor::createCpuDevice(library, options);
 }
 
+DeviceStopwatch::DeviceStopwatch(double seconds, std::unique_ptr<executor::Device> device)
+    : seconds(seconds), threads(1), others(0), device(std::move(device)) {}
+
 /// Its operands lie behind each other from `offset` on, which moves behind them.
 CallDescription DeviceStopwatch::describe(Subject subject, uint64_t &offset) {
   const Subject &kept = subjects.emplace_back(std::move(subject));
@@ -50,7 +77,7 @@ CallDescription DeviceStopwatch::describe(Subject subject, uint64_t &offset) {
   auto place = [&](const std::vector<kernels::TensorType> &types, std::vector<executor::OperandRef> &operands) {
     for (const kernels::TensorType &type : types) {
       operands.push_back(type.present ? executor::OperandRef{0, offset} : executor::OperandRef{});
-      offset += type.present ? (type.bytes() + 63) / 64 * 64 : 0;
+      offset += type.present ? (type.bytes() + kAlignment - 1) / kAlignment * kAlignment : 0;
     }
   };
   place(call.inputTypes, call.inputs);
@@ -88,6 +115,83 @@ Result<DeviceStopwatch::Loaded> DeviceStopwatch::loadWork(double wanted, bool of
   return loaded;
 }
 
+/// Nothing is given back: it doubles.
+Status DeviceStopwatch::makePool(uint64_t bytes) {
+  if (bytes <= poolBytes)
+    return Status();
+  if (poolBytes == 0) {
+    MAESTRO_ASSIGN(noise, device->allocate(kNoiseBytes, "random numbers"));
+    std::vector<uint16_t> values = noiseValues();
+    device->write(Queue::Compute, noise, values.data(), kNoiseBytes);
+    MAESTRO_TRY(device->drain());
+  }
+  poolBytes = std::max(bytes, 2 * poolBytes);
+  MAESTRO_ASSIGN(pool, device->allocate(poolBytes, "operands"));
+  return Status();
+}
+
+/// What a call before has left is replaced: products of products grow without end. Indices and masks are zero.
+void DeviceStopwatch::refresh(const CallDescription &call) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    uint64_t bytes = call.inputs[i].region == executor::OperandRef::kAbsent ? 0 : call.inputTypes[i].bytes();
+    Address to = pool + call.inputs[i].offset;
+    if (bytes > 0 && !isFloat(call.inputTypes[i].dtype))
+      device->fillZero(Queue::Compute, to, bytes);
+    else
+      for (uint64_t at = 0; at < bytes; at += kNoiseBytes)
+        device->copy(Queue::Compute, to + at, noise, std::min(kNoiseBytes, bytes - at));
+  }
+}
+
+Result<double> DeviceStopwatch::secondsOf(const Subject &subject, double secondsEach) {
+  constexpr int kRounds = 3;
+  constexpr double kMostCalls = 1000;
+  uint64_t bytes = 0;
+  CallDescription call = describe(subject, bytes);
+  MAESTRO_TRY(makePool(bytes));
+  std::array<Address, 1> bases{pool};
+  MAESTRO_ASSIGN(std::unique_ptr<executor::PreparedProgram> program, device->prepare({&call, 1}));
+  refresh(call);
+  auto time = [&](double count) -> Result<double> {
+    double begin = now();
+    for (int i = 0; i < static_cast<int>(count); ++i)
+      device->launch(*program, bases, 0);
+    MAESTRO_TRY(device->drain());
+    return (now() - begin) / count;
+  };
+  MAESTRO_TRY(time(1).takeStatus());
+  MAESTRO_ASSIGN(double once, time(1));
+  double count = std::clamp(std::floor(secondsEach / once), 1.0, kMostCalls);
+  std::vector<double> times;
+  for (int round = 0; round < kRounds; ++round) {
+    MAESTRO_ASSIGN(times.emplace_back(), time(count));
+  }
+  return median(std::move(times));
+}
+
+Result<ChannelTiming> DeviceStopwatch::hostChannel(uint64_t bytes) {
+  constexpr int kRounds = 5;
+  MAESTRO_ASSIGN(Address memory, device->allocate(bytes, "what passes to and from the host"));
+  std::vector<std::byte> host(bytes);
+  std::vector<double> there, back, wakes;
+  for (int round = 0; round < kRounds; ++round) {
+    double begin = now();
+    device->write(Queue::Copy, memory, host.data(), bytes);
+    MAESTRO_TRY(device->drain());
+    there.push_back(now() - begin);
+    begin = now();
+    device->read(Queue::Copy, host.data(), memory, bytes);
+    MAESTRO_TRY(device->drain());
+    back.push_back(now() - begin);
+    begin = now();
+    device->put(Queue::Copy, memory, std::span(host).first(8));
+    MAESTRO_TRY(device->drain());
+    wakes.push_back(now() - begin);
+  }
+  double slower = std::max(median(std::move(there)), median(std::move(back)));
+  return ChannelTiming{static_cast<double>(bytes) / slower, median(std::move(wakes))};
+}
+
 Result<double> DeviceStopwatch::callSeconds() {
   constexpr size_t kCalls = 256;
   std::array<int64_t, 1> one{1};
@@ -96,7 +200,7 @@ Result<double> DeviceStopwatch::callSeconds() {
   std::vector<CallDescription> calls(kCalls, describe({"add", "add", {}, {scalar, scalar}, {scalar}, {}}, bytes));
   MAESTRO_ASSIGN(Loaded loaded, load(calls, bytes));
   std::vector<double> times;
-  for (double begin = now(); now() - begin < seconds || times.size() < 10;) {
+  for (double begin = now(); goesOn(begin, seconds, times);) {
     constexpr int kLaunches = 16; // What it takes to begin is little beside them.
     double start = now();
     for (int i = 0; i < kLaunches; ++i)
@@ -116,7 +220,7 @@ Result<double> DeviceStopwatch::taskSeconds() {
   executor::Span stamp;
   float loss = 0;
   std::array<std::vector<double>, 2> times;
-  for (double begin = now(); now() - begin < 2 * seconds || times[0].size() < 10;)
+  for (double begin = now(); goesOn(begin, 2 * seconds, times[0]);)
     for (bool whole : {false, true}) {
       double start = now();
       for (size_t task = 0; task < kTasks; ++task) {
@@ -178,7 +282,7 @@ Result<double> DeviceStopwatch::stepSeconds() {
       changed.notify_all();
     }
   });
-  for (double begin = now(); now() - begin < 2 * seconds || times.size() < 10;) {
+  for (double begin = now(); goesOn(begin, 2 * seconds, times);) {
     double start = now();
     std::unique_lock lock(mutex);
     ++asked;

@@ -33,15 +33,24 @@ private:
   std::vector<std::thread> threads;
 };
 
-/// A device of so many threads; `others` more processors work meanwhile.
 class DeviceStopwatch {
 public:
+  /// Of a CPU device of so many threads; `others` more processors work meanwhile.
   DeviceStopwatch(double seconds, int threads, int others);
+  /// Of any device.
+  DeviceStopwatch(double seconds, std::unique_ptr<executor::Device> device);
 
   /// A call's own, in a program: of one with almost no work.
   Result<double> callSeconds();
   /// A task's own: its data is written, it is launched and stamped, a loss is read, what it read is given back.
   Result<double> taskSeconds();
+  /// Of a call among others like it, on random operands: as fast as the device takes them. For so long, in each of some
+  /// rounds.
+  Result<double> secondsOf(const Subject &subject, double secondsEach);
+  /// From the host's memory to the device's and back, the slower way; and until the host knows of a little.
+  Result<ChannelTiming> hostChannel(uint64_t bytes);
+  uint64_t allocatedBytes() const { return device->allocatedBytes(); }
+
   /// A step's own: a rank's threads are woken and wait for each other, with a step's work between.
   Result<double> stepSeconds();
 
@@ -54,12 +63,16 @@ private:
   executor::CallDescription describe(Subject subject, uint64_t &offset);
   Result<Loaded> load(std::span<const executor::CallDescription> calls, uint64_t bytes);
   Result<Loaded> loadWork(double wanted, bool ofAllThreads);
+  Status makePool(uint64_t bytes);
+  void refresh(const executor::CallDescription &call);
 
   double seconds;
   int threads, others;
   std::deque<Subject> subjects; ///< Whose names the device's programs keep.
   std::shared_ptr<kernels::Library> library;
   std::unique_ptr<executor::Device> device;
+  executor::Address pool, noise; ///< Operands of secondsOf(); random numbers to fill them with.
+  uint64_t poolBytes = 0;
 };
 
 } // namespace maestro::profile

@@ -1,5 +1,6 @@
 #include "tools/profile/subjects.h"
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 
@@ -21,9 +22,9 @@ Attribute number(std::string name, double value) { return {std::move(name), Attr
 /// Which operands lie far away.
 constexpr uint32_t kNone = 0, kFirst = 1, kSecond = 2, kFifth = 16;
 
-void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int64_t depth) {
+void addAttention(std::vector<Subject> &list, int64_t queries, int64_t keys, int64_t depth, DType dtype = DType::F32) {
   constexpr int64_t kHeads = 4;
-  TensorType q = tensor({queries / keys / kHeads, keys, kHeads, depth}),
+  TensorType q = tensor({queries / keys / kHeads, keys, kHeads, depth}, dtype),
              lse = tensor({queries / keys / kHeads, kHeads, keys});
   std::vector<double> sizes{static_cast<double>(queries), static_cast<double>(keys), static_cast<double>(depth)};
   for (bool causal : {false, true}) {
@@ -86,7 +87,7 @@ void addKernels(std::vector<Subject> &list, int64_t rows, int64_t width) {
   TensorType heads = tensor({1, rows, width / 16, 16}), moved = tensor({1, width / 16, rows, 16}),
              table = tensor({1, 1, rows, 16});
   TensorType ids = tensor({rows}, DType::I64);
-  list.push_back({"add", "add", {}, {x, x}, {x}, {}});
+  list.push_back(addition(rows, width));
   list.push_back({"mul", "mul", {}, {x, x}, {x}, {}, false, kSecond});
   std::vector<Attribute> none, tanh{text("approximate", "tanh")};
   for (const auto &[curve, kernel, attributes] :
@@ -119,6 +120,11 @@ Subject product(DType dtype, int64_t m, int64_t n, int64_t k) {
           {tensor({m, k}, dtype), tensor({n, k}, dtype), TensorType()},
           {tensor({m, n}, dtype)},
           {static_cast<double>(m), static_cast<double>(n), static_cast<double>(k)}};
+}
+
+Subject addition(int64_t rows, int64_t width) {
+  TensorType x = tensor({rows, width});
+  return {"add", "add", {}, {x, x}, {x}, {}};
 }
 
 Subject gradientProduct(int64_t m, int64_t n, int64_t k) {
@@ -163,6 +169,37 @@ std::vector<Subject> subjects() {
     for (int64_t keys : {4, 16, 64, 256, 1024})
       for (int64_t depth : {16, 32, 64, 128})
         addAttention(list, queries, keys, depth);
+  return list;
+}
+
+std::vector<Subject> gpuSubjects(int64_t shrink) {
+  std::vector<Subject> list;
+  auto shrunk = [&](std::vector<int64_t> sizes, int64_t least) { // Each once: small ones may shrink to the same.
+    for (int64_t &size : sizes)
+      size = std::max(size / shrink, least);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    return sizes;
+  };
+  auto less = [&](std::vector<int64_t> sizes) { return shrunk(std::move(sizes), 16); };
+  auto fewer = [&](std::vector<int64_t> heads) { return shrunk(std::move(heads), 4); };
+  for (int64_t m : less({128, 1024, 8192}))
+    for (int64_t n : less({1024, 4096, 16384}))
+      for (int64_t k : less({1024, 4096, 16384})) {
+        list.push_back(product(DType::F32, m, n, k));
+        list.push_back(gradientProduct(m, n, k));
+        list.push_back(product(DType::BF16, m, n, k));
+      }
+  for (int64_t keys : less({1024, 4096}))
+    for (int64_t heads : fewer({32, 128}))
+      for (int64_t depth : less({64, 128}))
+        addAttention(list, heads * less({4096}).back(), keys, depth, DType::BF16);
+  for (int64_t width : less({1024, 4096, 16384})) {
+    std::vector<Subject> own;
+    addKernels(own, width, width);
+    for (Subject &subject : own)
+      if (subject.kernel != "gather_grad") // All of one row here: its indices are zero.
+        list.push_back(std::move(subject));
+  }
   return list;
 }
 

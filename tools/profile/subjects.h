@@ -24,6 +24,7 @@ struct Subject {
 
 /// A product with the second operand stored transposed, as weights are.
 Subject product(DType dtype, int64_t m, int64_t n, int64_t k);
+Subject addition(int64_t rows, int64_t width);
 /// Added to its result, with the first operand transposed, as weights' gradients are: k rows.
 Subject gradientProduct(int64_t m, int64_t n, int64_t k);
 
@@ -32,6 +33,10 @@ Subject pulseProduct();
 
 /// Products over a grid for each type; others from what a cache holds to what it does not.
 std::vector<Subject> subjects();
+
+/// For a GPU: sizes of large models, less by the factor `shrink`. Products and attention, the latter in bf16, over
+/// grids; what memory limits by its bytes, as planning takes it of both float types.
+std::vector<Subject> gpuSubjects(int64_t shrink);
 
 /// The optimizer on tensors that no cache holds.
 Subject optimizerStep();

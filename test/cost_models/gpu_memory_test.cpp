@@ -1,0 +1,107 @@
+// The predicted scratch memory of a call is never less than what the CUDA library's kernel asks for, and not absurdly
+// more.
+#include "cost_models/gpu_memory.h"
+
+#include "kernels/cuda/host/functions.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace maestro::cost_models {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+struct Call {
+  std::string kernel;
+  std::vector<kernels::Attribute> attributes;
+  std::vector<KernelOperand> inputs, outputs;
+  uint64_t accumulate = 0;
+};
+
+KernelOperand of(DType dtype, Shape shape) { return {true, dtype, std::move(shape)}; }
+KernelOperand f32(Shape shape) { return of(DType::F32, std::move(shape)); }
+KernelOperand bf16(Shape shape) { return of(DType::BF16, std::move(shape)); }
+KernelOperand i64(Shape shape) { return of(DType::I64, std::move(shape)); }
+KernelOperand mask(Shape shape) { return of(DType::Bool, std::move(shape)); }
+
+kernels::Attribute ints(std::string name, std::vector<int64_t> values) {
+  kernels::Attribute attribute;
+  attribute.name = std::move(name);
+  attribute.ints = std::move(values);
+  return attribute;
+}
+
+kernels::Attribute number(std::string name, double value) {
+  kernels::Attribute attribute;
+  attribute.name = std::move(name);
+  attribute.kind = kernels::Attribute::Kind::Floats;
+  attribute.floats = {value};
+  return attribute;
+}
+
+std::vector<kernels::TensorType> types(const std::vector<KernelOperand> &operands) {
+  std::vector<kernels::TensorType> result;
+  for (const KernelOperand &operand : operands)
+    result.push_back(operand.present ? kernels::TensorType(operand.dtype, operand.shape) : kernels::TensorType());
+  return result;
+}
+
+void hold(const Call &call) {
+  static auto library = kernels::cuda::host::createHostLibrary();
+  std::vector<kernels::Attribute> attributes = call.attributes;
+  attributes.push_back(ints("accumulate", {static_cast<int64_t>(call.accumulate)}));
+  auto in = types(call.inputs), out = types(call.outputs);
+  auto kernel = library->prepare({call.kernel, kernels::Attributes(attributes), in, out, 1});
+  ASSERT_TRUE(kernel.isOk() && *kernel) << call.kernel << ": " << kernel.status().message();
+  uint64_t needed = (*kernel)->scratchBytes();
+  uint64_t predicted = gpuScratchBytes({call.kernel, call.inputs, call.outputs, call.accumulate});
+  EXPECT_LE(needed, predicted) << call.kernel;
+  EXPECT_LE(predicted, 2 * needed + (uint64_t{32} << 20)) << call.kernel;
+}
+
+TEST(GpuMemoryTest, scratchIsNotUnderWhatKernelsAskFor) {
+  int64_t rows = 4096, width = 4096, vocabulary = 32000;
+  hold({"matmul", {}, {bf16({rows, width}), bf16({width, 512}), {}}, {bf16({rows, 512})}});
+  for (auto axes : {std::vector<int64_t>{0}, {1}, {0, 1}}) {
+    Shape kept = axes.size() == 2 ? Shape{} : Shape{axes[0] == 0 ? width : rows};
+    for (uint64_t accumulate : {0, 1})
+      hold({"reduce_sum", {ints("axes", axes)}, {f32({rows, width})}, {f32(kept)}, accumulate});
+  }
+  for (auto make : {f32, bf16}) {
+    hold({"rms_norm_grad",
+          {ints("axis", {1}), number("epsilon", 1e-5)},
+          {make({rows, width}), make({rows, width}), f32({rows}), f32({width})},
+          {make({rows, width}), f32({width})},
+          2});
+    hold({"layer_norm_grad",
+          {ints("axis", {1}), number("epsilon", 1e-5)},
+          {make({rows, width}), make({rows, width}), f32({rows}), f32({rows}), f32({width})},
+          {make({rows, width}), f32({width}), f32({width})},
+          6});
+    KernelOperand heads = make({2, 512, 8, 64}), lse = f32({2, 8, 512});
+    hold({"attention_grad",
+          {number("scale", 0.125), ints("causal", {1}), ints("sequence_major", {1})},
+          {heads, heads, heads, heads, heads, lse, {}},
+          {heads, heads, heads}});
+    hold({"gather_grad", {ints("axis", {0})}, {i64({4, 1024}), make({4, 1024, 64})}, {f32({vocabulary, 64})}, 1});
+    hold({"gather_nd_grad", {}, {i64({512, 2}), make({512})}, {make({64, 128})}});
+    hold({"scatter_nd", {}, {make({64, 128}), i64({512, 2}), make({512})}, {make({64, 128})}});
+    hold({"masked_scatter", {}, {make({rows, 64}), mask({rows, 64}), make({128, 64})}, {make({rows, 64})}});
+    hold({"masked_scatter_grad", {}, {mask({rows, 64}), make({rows, 64})}, {make({128, 64})}});
+    hold({"cross_entropy_grad",
+          {ints("ignore_index", {-100})},
+          {make({64, vocabulary}), i64({64}), f32({64}), f32({})},
+          {make({64, vocabulary})}});
+  }
+  hold({"sum_squares", {}, {f32({vocabulary, 512})}, {of(DType::F64, {1})}, 1});
+  hold({"conv_grad_weight", // Written aside: it cannot add.
+        {ints("strides", {1, 1}), ints("pads", {1, 1, 1, 1}), ints("dilations", {1, 1})},
+        {f32({2, 16, 32, 32}), f32({2, 64, 32, 32})},
+        {f32({64, 16, 3, 3})},
+        1});
+}
+
+} // namespace
+} // namespace maestro::cost_models
