@@ -38,7 +38,8 @@ void Transfer::reduce(llvm::ArrayRef<int64_t> axes) {
     if (mentions(shapeOf(0)[dim])) {
       if (!x.runsAlong(dim) && !isa<nn::ReduceSumOp, nn::ReduceProdOp>(op))
         continue; // Uniform.
-      for (const Axis &axis : x.runsAlong(dim) ? llvm::ArrayRef<Axis>(x.axes) : llvm::ArrayRef<Axis>(*axisOf(0, dim)))
+      std::optional<Axis> only = x.runsAlong(dim) ? std::nullopt : axisOf(0, dim);
+      for (const Axis &axis : only ? llvm::ArrayRef<Axis>(*only) : llvm::ArrayRef<Axis>(x.axes))
         if (axis.dim == dim) {
           if (!isa<nn::ReduceMeanOp>(op) && !requireRight(axis))
             return;

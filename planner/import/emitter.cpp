@@ -56,6 +56,12 @@ nn::TensorType Emitter::like(mlir::Value value, llvm::ArrayRef<DimExpr> shape) {
 
 nn::DimsAttr Emitter::dims(llvm::ArrayRef<DimExpr> values) { return nn::DimsAttr::get(builder.getContext(), values); }
 
+Result<mlir::Value> Emitter::scaled(mlir::Value x, double factor) {
+  if (factor == 1)
+    return x;
+  return emit<nn::MulOp>(x, scalar(factor, dtypeOf(x)));
+}
+
 mlir::Value Emitter::reshape(mlir::Value x, llvm::ArrayRef<DimExpr> shape) {
   if (shapeOf(x) == shape)
     return x;

@@ -82,6 +82,7 @@ public:
   mlir::Value materialize(const FoldedTensor &folded);
   /// A scalar of `like`'s element type.
   mlir::Value scalar(double value, DType dtype);
+  Result<mlir::Value> scaled(mlir::Value x, double factor);
   mlir::Value fill(double value, llvm::ArrayRef<DimExpr> shape, DType dtype);
   /// 0, 1, … n − 1 as i64.
   mlir::Value iota(const DimExpr &count);

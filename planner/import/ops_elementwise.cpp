@@ -273,15 +273,9 @@ Result<mlir::Value> selectPositive(NodeContext &n, mlir::Value x, mlir::Value po
   return n.e.emit<nn::WhereOp>(above, positive, negative);
 }
 
-Result<mlir::Value> scaled(NodeContext &n, mlir::Value x, double factor) {
-  if (factor == 1)
-    return x;
-  return n.e.emit<nn::MulOp>(x, n.e.scalar(factor, Emitter::dtypeOf(x)));
-}
-
 Status importLeakyRelu(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
-  MAESTRO_ASSIGN(mlir::Value below, scaled(n, x, n.floatAttribute("alpha", 0.01)));
+  MAESTRO_ASSIGN(mlir::Value below, n.e.scaled(x, n.floatAttribute("alpha", 0.01)));
   return n.set(0, selectPositive(n, x, x, below));
 }
 
@@ -298,12 +292,12 @@ Result<mlir::Value> exponentialUnit(NodeContext &n, double alpha, double gamma, 
   MAESTRO_ASSIGN(mlir::Value x, n.tensor(0));
   DType dtype = Emitter::dtypeOf(x);
   MAESTRO_ASSIGN(mlir::Value low, selectPositive(n, x, n.e.scalar(0, dtype), x));
-  MAESTRO_ASSIGN(low, scaled(n, low, 1 / divisor));
+  MAESTRO_ASSIGN(low, n.e.scaled(low, 1 / divisor));
   MAESTRO_ASSIGN(mlir::Value power, n.e.emit<nn::ExpOp>(low));
   MAESTRO_ASSIGN(mlir::Value below, n.e.emit<nn::SubOp>(power, n.e.scalar(1, dtype)));
-  MAESTRO_ASSIGN(below, scaled(n, below, alpha));
+  MAESTRO_ASSIGN(below, n.e.scaled(below, alpha));
   MAESTRO_ASSIGN(mlir::Value y, selectPositive(n, x, x, below));
-  return scaled(n, y, gamma);
+  return n.e.scaled(y, gamma);
 }
 
 Status importElu(NodeContext &n) { return n.set(0, exponentialUnit(n, n.floatAttribute("alpha", 1), 1, 1)); }
@@ -325,7 +319,7 @@ Result<mlir::Value> clipped(NodeContext &n, mlir::Value x, double low, double hi
 }
 
 Result<mlir::Value> hardSigmoid(NodeContext &n, mlir::Value x, double alpha, double beta) {
-  MAESTRO_ASSIGN(mlir::Value y, scaled(n, x, alpha));
+  MAESTRO_ASSIGN(mlir::Value y, n.e.scaled(x, alpha));
   MAESTRO_ASSIGN(y, n.e.emit<nn::AddOp>(y, n.e.scalar(beta, Emitter::dtypeOf(x))));
   return clipped(n, y, 0, 1);
 }
@@ -347,7 +341,7 @@ Status importSwish(NodeContext &n) {
   double alpha = n.floatAttribute("alpha", 1);
   if (alpha == 1)
     return n.set(0, n.e.emit<nn::SiluOp>(x));
-  MAESTRO_ASSIGN(mlir::Value gate, scaled(n, x, alpha));
+  MAESTRO_ASSIGN(mlir::Value gate, n.e.scaled(x, alpha));
   MAESTRO_ASSIGN(gate, n.e.emit<nn::SigmoidOp>(gate));
   return n.set(0, n.e.emit<nn::MulOp>(x, gate));
 }
@@ -402,7 +396,7 @@ template <typename Join> Status importHyperbolic(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value negative, n.e.emit<nn::NegOp>(x));
   MAESTRO_ASSIGN(mlir::Value down, n.e.emit<nn::ExpOp>(negative));
   MAESTRO_ASSIGN(mlir::Value both, n.e.emit<Join>(up, down));
-  return n.set(0, scaled(n, both, 0.5));
+  return n.set(0, n.e.scaled(both, 0.5));
 }
 
 /// arsinh x = sign x · ln(|x| + √(x² + 1)), so that nothing cancels for negative x.
@@ -439,7 +433,7 @@ Status importAtanh(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value below, n.e.emit<nn::SubOp>(one, x));
   MAESTRO_ASSIGN(mlir::Value ratio, n.e.emit<nn::DivOp>(above, below));
   MAESTRO_ASSIGN(mlir::Value y, n.e.emit<nn::LogOp>(ratio));
-  return n.set(0, scaled(n, y, 0.5));
+  return n.set(0, n.e.scaled(y, 0.5));
 }
 
 } // namespace

@@ -62,12 +62,6 @@ Status importMatMul(NodeContext &n) {
   return n.set(0, n.e.reshape(y, shape));
 }
 
-Result<mlir::Value> scaled(NodeContext &n, mlir::Value x, double factor) {
-  if (factor == 1)
-    return x;
-  return n.e.emit<nn::MulOp>(x, n.e.scalar(factor, Emitter::dtypeOf(x)));
-}
-
 /// alpha·A·B + beta·C; a vector C with beta = 1 is the product's own bias.
 Status importGemm(NodeContext &n) {
   MAESTRO_ASSIGN(mlir::Value a, n.tensor(0));
@@ -83,10 +77,10 @@ Status importGemm(NodeContext &n) {
   DimExpr columns = Emitter::shapeOf(b)[transposeB ? 0 : 1];
   bool isBias = c && alpha == 1 && beta == 1 && Emitter::rankOf(c) == 1 && Emitter::shapeOf(c)[0] == columns;
   MAESTRO_ASSIGN(mlir::Value y, matmul(n, a, b, isBias ? c : mlir::Value(), transposeA, transposeB));
-  MAESTRO_ASSIGN(y, scaled(n, y, alpha));
+  MAESTRO_ASSIGN(y, n.e.scaled(y, alpha));
   if (!c || isBias)
     return n.set(0, y);
-  MAESTRO_ASSIGN(c, scaled(n, c, beta));
+  MAESTRO_ASSIGN(c, n.e.scaled(c, beta));
   return n.set(0, n.e.binary<nn::AddOp>(y, c));
 }
 
