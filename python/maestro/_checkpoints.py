@@ -104,7 +104,7 @@ def to_hf(
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise Error(f"dtype is {dtype!r}; give float32, bfloat16 or float16")
-    values, aliases = _read(file)
+    values, _ = _read(file)
     listed = json.loads(about.get("maestro.tied", "{}"))  # Another name -> the one under which the module lists it.
     config = json.loads(about["maestro.config"])
     config |= {"architectures": [about["maestro.class"].rpartition(".")[2]], "dtype": dtype}
@@ -261,7 +261,7 @@ def _read(file: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     try:
         for part in _files_of(file):
             with safetensors.safe_open(part, framework="pt") as opened:
-                values |= {name: opened.get_tensor(name) for name in opened.keys()}
+                values |= {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
                 names |= opened.metadata() or {}
     except (OSError, safetensors.SafetensorError) as error:
         raise Error(f"{file}: {error}") from error

@@ -76,7 +76,11 @@ def find(model: torch.nn.Module) -> Layers | None:
     best = None
     for path, parent in model.named_modules():
         for name, child in parent.named_children():
-            if not isinstance(child, torch.nn.ModuleList) or len(child) < FEWEST or (best and len(child) <= len(best._whole)):
+            if (
+                not isinstance(child, torch.nn.ModuleList)
+                or len(child) < FEWEST
+                or (best and len(child) <= len(best._whole))
+            ):
                 continue
             if all(_is_same(child[1], layer) for layer in list(child)[2:]) and not _varies_by_layer(model, len(child)):
                 best = Layers(parent, name, f"{path}.{name}" if path else name, child)
@@ -85,7 +89,9 @@ def find(model: torch.nn.Module) -> Layers | None:
 
 def _varies_by_layer(model: torch.nn.Module, count: int) -> bool:
     """A Hugging Face config may list a kind for each layer, which the model's own code reads."""
-    lists = [value for config in _calls.configs(model) for value in vars(config).values() if isinstance(value, (list, tuple))]
+    lists = [
+        value for config in _calls.configs(model) for value in vars(config).values() if isinstance(value, (list, tuple))
+    ]
     return any(len(kinds) == count and any(kind != kinds[0] for kind in kinds) for kinds in lists)
 
 
@@ -105,7 +111,9 @@ def _is_same(a: torch.nn.Module, b: torch.nn.Module) -> bool:
     if own.keys() != other.keys() or not all(_is_same_value(own[name], other[name]) for name in own):
         return False
     children = [(a._modules[name], b._modules[name]) for name in a._modules]
-    return all((left is None and right is None) or (left and right and _is_same(left, right)) for left, right in children)
+    return all(
+        (left is None and right is None) or (left and right and _is_same(left, right)) for left, right in children
+    )
 
 
 def _is_same_tensor(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
@@ -150,7 +158,12 @@ def _are_alike(before: _Block, last: _Block) -> bool:
     if len(before.nodes) != len(last.nodes):
         return False
     for a, b in zip(before.nodes, last.nodes, strict=True):
-        same = (a.domain, a.op_type, len(a.inputs), len(a.outputs)) == (b.domain, b.op_type, len(b.inputs), len(b.outputs))
+        same = (a.domain, a.op_type, len(a.inputs), len(a.outputs)) == (
+            b.domain,
+            b.op_type,
+            len(b.inputs),
+            len(b.outputs),
+        )
         if not same or a.attributes.keys() != b.attributes.keys():
             return False
         if not all(_is_same_attribute(a.attributes[name], b.attributes[name]) for name in a.attributes):
@@ -162,7 +175,9 @@ def _are_alike(before: _Block, last: _Block) -> bool:
             elif y in last.places:
                 if before.places.get(x) != last.places[y]:
                     return False
-            elif y in before.places:  # What the layer before gave; of that one, a node at the same place in the one before it.
+            elif (
+                y in before.places
+            ):  # What the layer before gave; of that one, a node at the same place in the one before it.
                 if x in before.places or not _is_of_scope(x, _previous(before.scope)):
                     return False
             elif x is not y and (before.owned(x.name) is None or before.owned(x.name) != last.owned(y.name)):
@@ -194,7 +209,9 @@ def _are_closed(graph: Any, before: _Block, last: _Block) -> bool:
     outputs = set(graph.outputs)
     if any(value in outputs for value in before.places):
         return False
-    if any(node not in before.members and node not in last.members for value in before.places for node, _ in value.uses()):
+    if any(
+        node not in before.members and node not in last.members for value in before.places for node, _ in value.uses()
+    ):
         return False
     rank = {node: index for index, node in enumerate(graph)}
     end = max(rank[node] for node in last.nodes)
@@ -207,7 +224,11 @@ def _append(program: Any, model: torch.nn.Module, blocks: list[_Block], path: st
     graph = program.model.graph
     before, last = blocks
     carried = {value: last.nodes[i].outputs[k] for value, (i, k) in before.places.items()}
-    given = [value for value in last.places if value.is_graph_output() or any(node not in last.members for node, _ in value.uses())]
+    given = [
+        value
+        for value in last.places
+        if value.is_graph_output() or any(node not in last.members for node, _ in value.uses())
+    ]
     outside = {value: [(node, index) for node, index in value.uses() if node not in last.members] for value in given}
     names = _Names(before, last, path)
     position = last.nodes[-1]
@@ -215,7 +236,9 @@ def _append(program: Any, model: torch.nn.Module, blocks: list[_Block], path: st
     for index in range(KEPT, count):
         copies: dict[Any, Any] = {}
 
-        def read(value: Any, index: int = index, copies: dict[Any, Any] = copies) -> Any:
+        def read(
+            value: Any, index: int = index, copies: dict[Any, Any] = copies, latest: dict[Any, Any] = latest
+        ) -> Any:
             if value is None or value in copies:
                 return None if value is None else copies[value]
             if value in carried:
@@ -231,8 +254,14 @@ def _append(program: Any, model: torch.nn.Module, blocks: list[_Block], path: st
                 copy.metadata_props.update({key: names.text(text, index) for key, text in value.metadata_props.items()})
                 outputs.append(copy)
             made = ir.Node(
-                node.domain, node.op_type, [read(value) for value in node.inputs], attributes=list(node.attributes.values()),
-                overload=node.overload, outputs=outputs, version=node.version, name=names.of(node.name, index),
+                node.domain,
+                node.op_type,
+                [read(value) for value in node.inputs],
+                attributes=list(node.attributes.values()),
+                overload=node.overload,
+                outputs=outputs,
+                version=node.version,
+                name=names.of(node.name, index),
             )
             made.metadata_props.update(
                 {key: text if key == _TRACE else names.text(text, index) for key, text in node.metadata_props.items()}
@@ -274,7 +303,9 @@ class _Names:
 
     def __init__(self, before: _Block, last: _Block, path: str) -> None:
         self._path, self._flat = path, path.replace(".", "_")
-        self._own = re.compile(rf"(?<![\w.]){re.escape(path)}\.{KEPT - 1}(?![\d])|(?<=[pb]_){re.escape(self._flat)}_{KEPT - 1}(?=_)")
+        self._own = re.compile(
+            rf"(?<![\w.]){re.escape(path)}\.{KEPT - 1}(?![\d])|(?<=[pb]_){re.escape(self._flat)}_{KEPT - 1}(?=_)"
+        )
         self._calls = {_call(node) for node in last.nodes} | {value.name for value in last.places}
         self._carried = {_call(a): _call(b) for a, b in zip(before.nodes, last.nodes, strict=True)}
         self._carried |= {value.name: last.nodes[i].outputs[k].name for value, (i, k) in before.places.items()}
@@ -291,7 +322,9 @@ class _Names:
 
     def behind(self, text: str, index: int) -> str:
         """The text of a call that reads the last layer, where another is the last."""
-        return re.sub(r"%(\w+)", lambda found: f"%{self.of(found[1], index) if found[1] in self._calls else found[1]}", text)
+        return re.sub(
+            r"%(\w+)", lambda found: f"%{self.of(found[1], index) if found[1] in self._calls else found[1]}", text
+        )
 
     def _call(self, name: str, index: int) -> str:
         if name in self._calls:
@@ -300,5 +333,5 @@ class _Names:
 
 
 def _call(node: Any) -> str:
-    """"%linear_3 : [num_users=1] = …" -> "linear_3"."""
+    """ "%linear_3 : [num_users=1] = …" -> "linear_3"."""
     return str(node.metadata_props.get(_TEXT, "")).partition(" ")[0].lstrip("%")
