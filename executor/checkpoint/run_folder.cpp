@@ -93,13 +93,15 @@ Status RunFolder::findStart(Start start) {
     return Status();
   }
   MAESTRO_ASSIGN(std::vector<uint64_t> steps, checkpointSteps(folder));
-  if (!steps.empty())
+  if (!steps.empty() && start != Start::GoOn)
     return Status::invalidInput(fmt::format(
         "--resume: {} holds {}, but no whole checkpoint of its last run; begin anew by --overwrite", folder, results));
   if (start == Start::Resume)
     return Status::invalidInput(
         fmt::format("--resume: {} holds no checkpoint; start without --resume, or by --resume=auto", folder));
-  logInfo(fmt::format("--resume=auto: {} holds no checkpoint; starting from the beginning", folder));
+  logInfo(fmt::format("{}: {} holds no checkpoint{}; starting from the beginning",
+                      start == Start::GoOn ? "restart" : "--resume=auto", folder,
+                      start == Start::GoOn ? " of this run" : ""));
   return Status();
 }
 

@@ -24,6 +24,7 @@ public:
     Resume,        ///< A whole checkpoint is needed.
     ResumeOrFresh, ///< Goes on from the newest whole checkpoint; begins where there is none at all.
     Replace,       ///< What is there goes.
+    GoOn,          ///< The run that the folder names has claimed it; what an older one left there was to go.
   };
   /// Makes the folder where it is not there. InvalidInput where another run writes there, and where
   /// `start` does not fit.

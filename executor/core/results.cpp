@@ -41,7 +41,7 @@ Result<std::unique_ptr<Results>> Results::open(const RunOptions &options) {
     MAESTRO_ASSIGN(std::string now, checkpoint::readRunName(options.out));
     hasBegun = now != options.runBefore;
   }
-  Start start = hasBegun                                      ? Start::ResumeOrFresh
+  Start start = hasBegun                                      ? Start::GoOn
                 : options.overwrite                           ? Start::Replace
                 : options.resume == RunOptions::Resume::Yes   ? Start::Resume
                 : options.resume == RunOptions::Resume::IfAny ? Start::ResumeOrFresh

@@ -209,6 +209,18 @@ TEST(RunFolderTest, replacesAnOlderRunWhenItIsClaimed) {
   EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("run.json"));
 }
 
+TEST(RunFolderTest, goesOnReplacingWhereItWasEnded) {
+  ScratchFolder folder;
+  ASSERT_TRUE(save(folder.path, 4, 10).isOk());
+  std::ofstream(folder.file("run.json")) << formatRunName("r2"); // It had claimed the folder, and not cleared it.
+  auto again = RunFolder::open(folder.path, Start::GoOn);
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_FALSE((*again)->found());
+  ASSERT_TRUE((*again)->claim().isOk());
+  EXPECT_EQ(*readRunName(folder.path), (*again)->run());
+  EXPECT_THAT(entries(folder.path), ::testing::ElementsAre("run.json"));
+}
+
 TEST(RunFolderTest, keepsTheNewest) {
   ScratchFolder folder;
   for (uint64_t step : {1, 2, 30, 4})
