@@ -54,9 +54,12 @@ def branch(name):
 
 
 def conditional(graph):
-    graph.initializer.append(numpy_helper.from_array(numpy.array(True), "condition"))
-    graph.node.insert(2, node("If", ["condition"], then_branch=branch("then"), else_branch=branch("otherwise")))
-    del graph.node[3]
+    """A branch that values choose."""
+    graph.initializer.append(numpy_helper.from_array(numpy.array(0, numpy.float32), "zero"))
+    del graph.node[2]
+    for added in (node("If", ["condition"], then_branch=branch("then"), else_branch=branch("otherwise")), node("Greater", ["total", "zero"], ["condition"], "compares"),
+                  node("ReduceSum", ["sum"], ["total"], "sums", keepdims=0)):
+        graph.node.insert(2, added)
 
 
 def loop(graph):
