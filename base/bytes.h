@@ -64,6 +64,8 @@ public:
     left = left.subspan(count);
     return bytes;
   }
+  /// What has not been read, now read.
+  std::span<const std::byte> rest() { return raw(left.size()); }
   bool isOk() const { return ok; }
   /// Everything was read, and nothing past the end.
   bool isWhole() const { return ok && left.empty(); }

@@ -291,15 +291,20 @@ private:
     text("note", loss.note());
   }
 
+  /// Of Training itself, or of one of its groups.
+  template <typename Table> void optimizer(const Table &own) {
+    name("optimizer", fb::EnumNameOptimizer(own.optimizer()));
+    number("lr", own.lr());
+    number("beta1", own.beta1());
+    number("beta2", own.beta2());
+    number("eps", own.eps());
+    number("momentum", own.momentum());
+    flag("nesterov", own.nesterov());
+  }
+
   void write(const fb::Training &training) {
     number("global_batch", training.global_batch());
-    name("optimizer", fb::EnumNameOptimizer(training.optimizer()));
-    number("lr", training.lr());
-    number("beta1", training.beta1());
-    number("beta2", training.beta2());
-    number("eps", training.eps());
-    number("momentum", training.momentum());
-    flag("nesterov", training.nesterov());
+    optimizer(training);
     number("clip_grad_norm", training.clip_grad_norm());
     name("decay", fb::EnumNameDecay(training.decay()));
     number("warmup_steps", training.warmup_steps());
@@ -311,15 +316,7 @@ private:
     optionalList("groups", training.groups());
   }
 
-  void write(const fb::ParameterGroup &group) {
-    name("optimizer", fb::EnumNameOptimizer(group.optimizer()));
-    number("lr", group.lr());
-    number("beta1", group.beta1());
-    number("beta2", group.beta2());
-    number("eps", group.eps());
-    number("momentum", group.momentum());
-    flag("nesterov", group.nesterov());
-  }
+  void write(const fb::ParameterGroup &group) { optimizer(group); }
 
   void write(const fb::Decision &decision) {
     text("subject", decision.subject());

@@ -4,6 +4,7 @@
 
 #include "executor/world/reduction.h"
 #include "kernels/kernel.h"
+#include "test/cost_models/calls.h"
 
 #include <gtest/gtest.h>
 
@@ -12,41 +13,7 @@
 namespace maestro::cost_models {
 namespace {
 
-using Shape = std::vector<int64_t>;
-
-struct Call {
-  std::string kernel;
-  std::vector<kernels::Attribute> attributes;
-  std::vector<KernelOperand> inputs, outputs;
-  uint64_t accumulate = 0;
-};
-
-KernelOperand of(DType dtype, Shape shape) { return {true, dtype, std::move(shape)}; }
-KernelOperand f32(Shape shape) { return of(DType::F32, std::move(shape)); }
-KernelOperand bf16(Shape shape) { return of(DType::BF16, std::move(shape)); }
-KernelOperand i64(Shape shape) { return of(DType::I64, std::move(shape)); }
-
-kernels::Attribute ints(std::string name, std::vector<int64_t> values) {
-  kernels::Attribute attribute;
-  attribute.name = std::move(name);
-  attribute.ints = std::move(values);
-  return attribute;
-}
-
-kernels::Attribute number(std::string name, double value) {
-  kernels::Attribute attribute;
-  attribute.name = std::move(name);
-  attribute.kind = kernels::Attribute::Kind::Floats;
-  attribute.floats = {value};
-  return attribute;
-}
-
-std::vector<kernels::TensorType> types(const std::vector<KernelOperand> &operands) {
-  std::vector<kernels::TensorType> result;
-  for (const KernelOperand &operand : operands)
-    result.push_back(operand.present ? kernels::TensorType(operand.dtype, operand.shape) : kernels::TensorType());
-  return result;
-}
+using namespace test;
 
 /// Bytes that the library asks for; fails the test where it has no such kernel.
 uint64_t asked(const Call &call, int threads) {

@@ -1,5 +1,6 @@
 #include "transport/libfabric/libfabric.h"
 
+#include "base/bytes.h"
 #include "transport/kept_signals.h"
 #include "transport/libfabric/functions.h"
 #include "transport/network/network_fabric.h"
@@ -218,7 +219,7 @@ private:
     size_t length = name.size();
     (void)::fi_getname(&ownEndpoint->fid, name.data(), &length);
     name.resize(std::min(length, kMostNameBytes));
-    return name;
+    return ByteWriter().text(info->fabric_attr->prov_name).raw(name).take();
   }
 
   FabricCard::Segment segmentCard(uint32_t rank) const override {
@@ -230,6 +231,12 @@ private:
   }
 
   Status connectPeer(const Peer &peer, std::span<const std::byte> endpoint) override {
+    ByteReader reader(endpoint);
+    if (std::string theirs = reader.text(); theirs != info->fabric_attr->prov_name)
+      return Status::unavailable("libfabric: " + peer.name + " has the provider '" + theirs + "', and this process '" +
+                                 info->fabric_attr->prov_name +
+                                 "'; name one that all have by MAESTRO_LIBFABRIC_PROVIDER");
+    endpoint = reader.rest();
     std::vector<std::byte> name(endpoint.begin(), endpoint.end());
     name.resize(kMostNameBytes); // The provider reads as much as its kind of address has.
     ways.emplace_back();
