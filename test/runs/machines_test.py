@@ -190,6 +190,8 @@ def refused(scratch, plans, network):
     steps = ["--steps", 1, "--quiet"]
     check("another plan", ["the plan"], Job(scratch, Loopback(), 2, plan, *steps, changes={1: ({}, [plans["multimodal"], *steps])}))
     check("another flag", ["the flags"], Job(scratch, Loopback(), 2, plan, *steps, changes={1: ({}, [plan, *steps, "--seed", 3])}))
+    check("another provider", ["'sockets'", "'tcp;ofi_rxm'", "MAESTRO_LIBFABRIC_PROVIDER"], expected=2,
+          job=Job(scratch, Loopback(), 2, plan, *steps, "--transport", "libfabric", changes={1: ({"MAESTRO_LIBFABRIC_PROVIDER": "sockets"}, None)}))
     check("more processes than ranks", ["has 4 ranks"], Job(scratch, Loopback(), 5, plan, *steps))
     check("a wrong number", ["RANK='7'"], Job(scratch, Loopback(), 1, plan, *steps, changes={0: ({"RANK": "7", "WORLD_SIZE": "2"}, None)}))
     check("a used --out, on all", ["--resume"], Job(scratch, Loopback(), 2, plan, *steps, "--out", "kd-alone"))
