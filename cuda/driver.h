@@ -45,6 +45,8 @@
   X(cuMemMap)                                                                                                          \
   X(cuMemUnmap)                                                                                                        \
   X(cuMemSetAccess)                                                                                                    \
+  X(cuMemExportToShareableHandle)                                                                                      \
+  X(cuMemImportFromShareableHandle)                                                                                    \
   X(cuMemHostAlloc)                                                                                                    \
   X(cuMemFreeHost)                                                                                                     \
   X(cuMemHostRegister)                                                                                                 \

@@ -122,11 +122,12 @@ int main(int argc, char **argv) {
   auto *seedOption = app.add_option("--seed", seed, "Overrides the plan's seed")->check(wholeNumber<'0'>, "");
   app.add_option("--ranks", ranks, "Ranks as threads or processes; results do not depend on it")
       ->check(CLI::IsMember({"threads", "processes"}));
-  app.add_option("--transport", transport,
-                 "Between processes: auto takes memory on one machine (local), else RDMA (verbs) where it reaches all, "
-                 "else TCP "
-                 "(libfabric); or one of them for all")
-      ->check(CLI::IsMember({"auto", "local", "verbs", "libfabric"}));
+  app.add_option(
+         "--transport", transport,
+         "Between processes: auto takes memory on one machine (local), else RDMA (verbs) where it reaches all, "
+         "else TCP (libfabric), and between machines' GPUs NCCL where all have it; or one of them for all: nccl "
+         "moves what GPUs write, and hosts do as with auto")
+      ->check(CLI::IsMember({"auto", "local", "verbs", "libfabric", "nccl"}));
   app.add_option("--restarts", restarts,
                  "Start again from the last checkpoint, up to so many times, when the machine or a peer failed")
       ->check(wholeNumber<'1'>, "");
@@ -158,6 +159,7 @@ int main(int argc, char **argv) {
   options.transport = transport == "local"       ? executor::TransportChoice::Local
                       : transport == "verbs"     ? executor::TransportChoice::Verbs
                       : transport == "libfabric" ? executor::TransportChoice::Libfabric
+                      : transport == "nccl"      ? executor::TransportChoice::Nccl
                                                  : executor::TransportChoice::Auto;
   options.adapts = adapt;
   options.quiet = quiet;

@@ -16,7 +16,8 @@ namespace maestro::transport {
 struct Place {
   uint32_t rank = 0;   ///< Whose segment.
   uint64_t offset = 0; ///< In bytes; a multiple of 64 for what was reserved.
-  Place operator+(uint64_t bytes) const { return {rank, offset + bytes}; }
+  bool isBulk = false; ///< In the part that devices alone read and write; a fabric's places are never.
+  Place operator+(uint64_t bytes) const { return {rank, offset + bytes, isBulk}; }
 };
 
 /// A word's place. The owner's words are numbered, because what travels with a count is small.
@@ -47,6 +48,8 @@ public:
   /// The bytes, at most kMostPutBytes, are taken at once.
   virtual void put(const Place &to, std::span<const std::byte> bytes) = 0;
   virtual void signal(const WordPlace &word, uint64_t more) = 0;
+  /// Whether write() takes addresses of devices of this process, which nobody else has to read for it.
+  virtual bool readsDevices() const { return false; }
   /// Memory of this process from which write() may be asked to write, besides that of segments; and that it goes, when
   /// nothing from it is under way. Where a network needs to know memory; by any thread.
   virtual void addSource(std::span<const std::byte>) {}
@@ -62,11 +65,21 @@ struct Target {
   std::byte *memory = nullptr; ///< Null: it is reached by the fabric.
   Fabric *fabric = nullptr;
   Place place;
+  bool isOnDevice = false; ///< `memory` is an address of devices of this process, which the host cannot use.
 
   Target() = default;
   explicit Target(void *memory) : memory(static_cast<std::byte *>(memory)) {}
   Target(std::byte *memory, Fabric *fabric, const Place &place) : memory(memory), fabric(fabric), place(place) {}
-  Target operator+(uint64_t bytes) const { return {memory ? memory + bytes : nullptr, fabric, place + bytes}; }
+  static Target onDevice(std::byte *memory) {
+    Target target(memory);
+    target.isOnDevice = true;
+    return target;
+  }
+  Target operator+(uint64_t bytes) const {
+    Target moved(memory ? memory + bytes : nullptr, fabric, place + bytes);
+    moved.isOnDevice = isOnDevice;
+    return moved;
+  }
 };
 
 /// A word on which this process may count.

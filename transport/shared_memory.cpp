@@ -73,7 +73,8 @@ SharedMemory::~SharedMemory() {
     close(file);
 }
 
-Result<void *> SharedMemory::allocate(uint64_t bytes, std::string_view purpose) {
+Result<void *> SharedMemory::allocate(uint64_t bytes, std::string_view purpose, uint64_t alignment) {
+  used = std::min((used + alignment - 1) / alignment * alignment, size);
   uint64_t left = size - used;
   if (bytes > left || alignBlock(bytes) > left)
     return Status::internal("shared memory: '" + std::string(purpose) + "' needs " + std::to_string(bytes) +

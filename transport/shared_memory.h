@@ -27,6 +27,11 @@ inline constexpr uint64_t kBlockAlignment = 64;
 
 constexpr uint64_t alignBlock(uint64_t bytes) { return (bytes + kBlockAlignment - 1) & ~(kBlockAlignment - 1); }
 
+/// The largest pages that hosts have: parts that drivers register share none.
+inline constexpr uint64_t kPageBytes = 64 << 10;
+
+constexpr uint64_t alignPage(uint64_t bytes) { return (bytes + kPageBytes - 1) & ~(kPageBytes - 1); }
+
 class SharedMemory {
 public:
   /// Reserves `bytes`; pages come when first touched, or now with `prefaulted`.
@@ -39,7 +44,7 @@ public:
   SharedMemory(const SharedMemory &) = delete;
 
   /// A block of zeros; `purpose` names it in the error when memory runs out.
-  Result<void *> allocate(uint64_t bytes, std::string_view purpose);
+  Result<void *> allocate(uint64_t bytes, std::string_view purpose, uint64_t alignment = kBlockAlignment);
 
   /// `count` value-initialised objects, which are never destroyed.
   template <typename T> Result<T *> make(uint64_t count, std::string_view purpose) {

@@ -105,7 +105,7 @@ Seating Cluster::seating() const {
   return {ranks, control->processes(), control->process(), /*isForked=*/false, /*watches=*/control->process() == 0};
 }
 
-Status Cluster::connect(World &world) {
+Status Cluster::connect(const plan::Plan &plan, World &world) {
   hasTrainingRank = std::any_of(world.trainingRanks().begin(), world.trainingRanks().end(),
                                 [&](uint32_t rank) { return here().has(rank); });
   watch(world);
@@ -118,6 +118,9 @@ Status Cluster::connect(World &world) {
     MAESTRO_TRY(fabric->start());
   }
   MAESTRO_TRY(greet(world, ways.text));
+  MAESTRO_ASSIGN(NcclWay nccl, openNccl(choice == TransportChoice::Nccl, plan, *control, world));
+  bulkFabric = std::move(nccl.fabric);
+  ways.text += nccl.text;
   if (control->process() == 0)
     logInfo(fmt::format("{} processes have met: {}", control->processes(), ways.text));
   return Status();

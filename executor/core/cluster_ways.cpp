@@ -6,6 +6,8 @@ namespace maestro::executor {
 
 Result<ClusterWays> openWays(TransportChoice choice, transport::Control &control, const PeerRanks &peers,
                              World &world) {
+  if (choice == TransportChoice::Nccl) // What hosts write goes as it does without it.
+    choice = TransportChoice::Auto;
   Neighbours neighbours(control, peers, world);
   if (choice == TransportChoice::Auto || choice == TransportChoice::Local)
     MAESTRO_TRY(neighbours.find());

@@ -84,13 +84,13 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   return job;
 }
 
+/// Devices first: then all know where each other's memory is, which the workers' ends write to.
 Status Job::createWorkers() {
   hostStates.resize(facts.ranks);
   mailboxes.resize(facts.ranks);
-  for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
-    workers.emplace_back();
-    if (!seating.here().has(rank))
-      continue;
+  workers.resize(facts.ranks);
+  std::vector<std::unique_ptr<Device>> devices(facts.ranks);
+  for (uint32_t rank = seating.here().first; rank < seating.here().end; ++rank) {
     RankDeviceOptions deviceOptions;
     deviceOptions.rank = rank;
     deviceOptions.onFailure = [this, rank](const Status &status) {
@@ -104,10 +104,14 @@ Status Job::createWorkers() {
     deviceOptions.runsKernels = options.sleepScale == 0;
     deviceOptions.lateSeed = options.lateDeviceSeed;
     deviceOptions.lateDelayUs = options.lateDeviceDelayUs;
-    deviceOptions.shared = world->mappings();
-    MAESTRO_ASSIGN(auto device, createRankDevice(plan, deviceOptions));
+    deviceOptions.shared = world->hostParts();
+    deviceOptions.bulk = world->bulkParts();
+    MAESTRO_ASSIGN(devices[rank], createRankDevice(plan, deviceOptions));
     if (options.traceCapacity > 0)
-      device->enableTrace(options.traceCapacity);
+      devices[rank]->enableTrace(options.traceCapacity);
+  }
+  MAESTRO_ASSIGN(deviceSegments, placeBulkOnDevices(plan, *world, seating));
+  for (uint32_t rank = seating.here().first; rank < seating.here().end; ++rank) {
     WorkerOptions own;
     own.seed = options.seed;
     own.evaluates = options.evaluates;
@@ -115,10 +119,10 @@ Status Job::createWorkers() {
     own.growth = options.growth;
     own.sleepScale = options.sleepScale;
     own.skippedSteps = options.skippedSteps;
-    MAESTRO_ASSIGN(workers.back(), Worker::create({plan, facts, *world, *batcher, *scheduler,
-                                                   options.evaluates ? scheduler.get() : evaluations.get()},
-                                                  rank, std::move(device), own));
-    workers.back()->collectSpans(options.traceCapacity);
+    MAESTRO_ASSIGN(workers[rank], Worker::create({plan, facts, *world, *batcher, *scheduler,
+                                                  options.evaluates ? scheduler.get() : evaluations.get()},
+                                                 rank, std::move(devices[rank]), own));
+    workers[rank]->collectSpans(options.traceCapacity);
     mailboxes[rank].results.resize(kResultRing);
     for (auto &[resultStep, result] : mailboxes[rank].results) { // Steps allocate nothing.
       result.totals.sums.resize(plan->losses()->size());

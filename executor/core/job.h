@@ -9,9 +9,11 @@
 #pragma once
 
 #include "base/status.h"
+#include "executor/core/device_segments.h"
 #include "executor/core/own_values.h"
 #include "executor/core/parameters.h"
 #include "executor/core/schedule_cache.h"
+#include "executor/core/seating.h"
 #include "executor/core/step_ranks.h"
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
@@ -27,20 +29,6 @@
 #include <vector>
 
 namespace maestro::executor {
-
-/// Which ranks are where, as a process of several sees it.
-struct Seating {
-  uint32_t ranks = 0, processes = 1;
-  uint32_t process = 0;  ///< This one.
-  bool isForked = false; ///< All processes share one end of the job; else each has its own.
-  bool watches = true;   ///< This process looks for who holds the others up.
-
-  /// Threads of this process.
-  transport::RankRange here() const { return transport::ranksOf(process, processes, ranks); }
-  bool areTogether(uint32_t one, uint32_t other) const {
-    return transport::processOf(one, processes, ranks) == transport::processOf(other, processes, ranks);
-  }
-};
 
 /// A bound buffer of a parameter on its way to the rank that takes it.
 struct Gathering {
@@ -203,7 +191,8 @@ private:
   World *world = nullptr;
   std::unique_ptr<data::Batcher> batcher;
   std::unique_ptr<ScheduleCache> scheduler, evaluations; ///< Of steps; of what is evaluated beside them.
-  std::vector<std::unique_ptr<Worker>> workers;          ///< By rank; null where it is another process.
+  DeviceSegments deviceSegments;                ///< Of this process, and of those whose devices are written to.
+  std::vector<std::unique_ptr<Worker>> workers; ///< By rank; null where it is another process.
   bool anyFrozenRank = false, anyTrainingRank = false;
   uint32_t tellsOfData = 0; ///< The rank here that tells what this process reads: the first that trains, if any does.
   std::optional<OwnValues> stepValues, evaluationValues;

@@ -60,7 +60,7 @@ uint32_t MachineShare::rankCount() const {
 /// CPU devices are shares of the machine; what a GPU has, it says when it is opened.
 uint64_t neededBytes(const plan::Plan &plan, const MachineShare &machine) {
   uint64_t needed = 0;
-  if (plan->machine()->device_kind()->string_view() != "cpu")
+  if (haveOwnMemory(plan))
     return needed;
   for (uint32_t rank = 0; rank < plan->ranks()->size(); ++rank)
     needed += machine.has(rank) ? plan->ranks()->Get(rank)->peak_bytes() : 0;
@@ -81,7 +81,9 @@ Status checkMemory(const plan::Plan &plan, const std::string &path, std::span<co
   return Status();
 }
 
-void warnOfSharedCores(std::span<const MachineShare> machines) {
+void warnOfSharedCores(const plan::Plan &plan, std::span<const MachineShare> machines) {
+  if (haveOwnMemory(plan))
+    return;
   for (const MachineShare &machine : machines)
     if (uint32_t devices = machine.rankCount(); devices > machine.cores)
       return logWarning(fmt::format("{} devices share {} cores{}; times say little about the plan", devices,

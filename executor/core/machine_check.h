@@ -32,7 +32,7 @@ struct MachineShare {
 uint64_t neededBytes(const plan::Plan &plan, const MachineShare &machine);
 /// InvalidInput where a machine's ranks need more memory than it has.
 Status checkMemory(const plan::Plan &plan, const std::string &path, std::span<const MachineShare> machines);
-/// Warns of more devices than cores.
-void warnOfSharedCores(std::span<const MachineShare> machines);
+/// Warns of more CPU devices than cores.
+void warnOfSharedCores(const plan::Plan &plan, std::span<const MachineShare> machines);
 
 } // namespace maestro::executor

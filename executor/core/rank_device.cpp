@@ -4,6 +4,7 @@
 #ifdef MAESTRO_CUDA
 #include "cuda/driver.h"
 #include "executor/device/cuda/cuda_device.h"
+#include "executor/device/cuda/cuda_segment.h"
 #endif
 
 #include <fmt/format.h>
@@ -53,6 +54,7 @@ Result<std::unique_ptr<Device>> createCuda(const plan::Plan &plan, const RankDev
   own.model = modelOf(plan);
   own.neededBytes = rank.peak_bytes();
   own.shared = options.shared;
+  own.bulk = options.bulk;
   own.runsKernels = options.runsKernels;
   return createCudaDevice(own);
 #else
@@ -86,6 +88,31 @@ Status checkDeviceKind(const plan::Plan &plan, const std::string &path) {
 
 Result<std::unique_ptr<Device>> createRankDevice(const plan::Plan &plan, const RankDeviceOptions &options) {
   return isForCpus(plan) ? createCpu(plan, options) : createCuda(plan, options);
+}
+
+bool haveOwnMemory(const plan::Plan &plan) { return !isForCpus(plan); }
+
+#ifdef MAESTRO_CUDA
+Result<std::unique_ptr<DeviceSegment>> createDeviceSegment(const plan::Plan &plan, uint32_t rank, uint64_t bytes) {
+  return createCudaSegment(plan->ranks()->Get(rank)->device(), bytes);
+}
+
+Result<std::unique_ptr<DeviceSegment>> openDeviceSegment(const plan::Plan &plan, uint32_t rank, int descriptor,
+                                                         uint64_t bytes) {
+  return openCudaSegment(plan->ranks()->Get(rank)->device(), descriptor, bytes);
+}
+#else
+Result<std::unique_ptr<DeviceSegment>> createDeviceSegment(const plan::Plan &, uint32_t, uint64_t) {
+  return Status::internal("memory of a GPU, in a program that has none");
+}
+
+Result<std::unique_ptr<DeviceSegment>> openDeviceSegment(const plan::Plan &, uint32_t, int, uint64_t) {
+  return Status::internal("memory of a GPU, in a program that has none");
+}
+#endif
+
+Status allowRank(const plan::Plan &plan, uint32_t rank, DeviceSegment &segment) {
+  return segment.allow(plan->ranks()->Get(rank)->device());
 }
 
 } // namespace maestro::executor

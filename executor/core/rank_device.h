@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/device/device.h"
+#include "executor/device/device_segment.h"
 #include "plan/plan.h"
 
 #include <string>
@@ -16,10 +17,20 @@ struct RankDeviceOptions : DeviceOptions {
   bool runsKernels = true;
   int lateSeed = -1; ///< ≥ 0: a CPU device that completes late and hides its memory.
   uint32_t lateDelayUs = 1000;
-  std::vector<std::span<std::byte>> shared; ///< Mappings in which ranks meet.
+  std::vector<std::span<std::byte>> shared, bulk; ///< Memory in which ranks meet; that devices alone touch.
 };
 
 /// With `options.rank`. The process may not fork afterwards.
 Result<std::unique_ptr<Device>> createRankDevice(const plan::Plan &plan, const RankDeviceOptions &options);
+
+/// Whether devices of the plan's kind have memory and processors of their own, not shares of the machine's.
+bool haveOwnMemory(const plan::Plan &plan);
+/// Of the rank's device.
+Result<std::unique_ptr<DeviceSegment>> createDeviceSegment(const plan::Plan &plan, uint32_t rank, uint64_t bytes);
+/// Another process's, for the device of a rank that is here.
+Result<std::unique_ptr<DeviceSegment>> openDeviceSegment(const plan::Plan &plan, uint32_t rank, int descriptor,
+                                                         uint64_t bytes);
+/// Lets the rank's device use it.
+Status allowRank(const plan::Plan &plan, uint32_t rank, DeviceSegment &segment);
 
 } // namespace maestro::executor

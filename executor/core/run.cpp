@@ -86,7 +86,7 @@ private:
   }
 
   Status executeShare() {
-    MAESTRO_TRY(cluster->connect(*world));
+    MAESTRO_TRY(cluster->connect(*plan, *world));
     setLogQuiet(options.quiet || !isRoot());
     MAESTRO_ASSIGN(std::string fits, cluster->judgeMachines([&](auto machines) -> Result<std::string> {
       MAESTRO_TRY(checkMachines(machines));
@@ -121,7 +121,7 @@ private:
 
   Status checkMachines(std::span<const MachineShare> machines) {
     MAESTRO_TRY(checkMemory(*plan, options.planPath, machines));
-    warnOfSharedCores(machines);
+    warnOfSharedCores(*plan, machines);
     copiesFit = !keeps() || Saver::copiesFit(*plan, Topology(*plan), machines);
     return Status();
   }

@@ -21,7 +21,7 @@ struct ValidationOptions {
 };
 
 /// How processes that an engine has started write to each other.
-enum class TransportChoice : uint8_t { Auto, Local, Verbs, Libfabric };
+enum class TransportChoice : uint8_t { Auto, Local, Verbs, Libfabric, Nccl };
 
 struct RunOptions {
   std::string planPath;

@@ -65,11 +65,11 @@ Result<SharedRegions> Worker::sharedRegions(uint32_t station) {
   for (uint32_t r = 0; r < topology.rings.size(); ++r)
     if (topology.rings[r].receiver == station && receivers[r])
       shared[topology.rings[r].region] = {receivers[r]->slots(), receivers[r]->slotStride()};
-  if (std::byte *gradients = world.gradients(station)) {
+  if (std::optional<transport::Target> gradients = world.gradients(station)) {
     const auto &regions = *topology.executable(station).regions();
     for (uint32_t r = 0; r < regions.size(); ++r)
       if (regions.Get(r)->kind() == fb::RegionKind::Gradients) {
-        MAESTRO_ASSIGN(Address base, ownDevice->adopt(transport::Target(gradients), regions.Get(r)->bytes()));
+        MAESTRO_ASSIGN(Address base, ownDevice->adopt(*gradients, regions.Get(r)->bytes()));
         shared[r] = {base, 0};
       }
   }

@@ -1,5 +1,6 @@
 #include "executor/core/world.h"
 
+#include "executor/core/rank_device.h"
 #include "executor/core/transfer.h"
 
 #include <fmt/format.h>
@@ -51,7 +52,10 @@ public:
     world->written = places.reserveWords(world->root(), 1);
     world->countersPlace =
         places.reserve(world->root(), SharedCounters::count(topology) * sizeof(SharedCounters::Counter));
+    if (options.here && haveOwnMemory(plan))
+      planNccl();
     MAESTRO_TRY(allocate());
+    MAESTRO_TRY(openPosts());
     return std::move(world);
   }
 
@@ -61,7 +65,7 @@ private:
       world->channels.emplace_back();
       if (!options.evaluates || !ring.gradient) {
         ChannelDescription description = describe(ring);
-        meet({description.consumerRank}, description.producerRanks);
+        meetInBulk({description.consumerRank}, description.producerRanks);
         MAESTRO_ASSIGN(world->channels.back(), Channel::plan(places, description));
       }
     }
@@ -101,7 +105,7 @@ private:
       description.producerRanks.assign(senders.begin(), senders.end());
       description.slots = kPieceSlots;
       description.slotBytes = kPieceBytes;
-      meet({taker}, description.producerRanks);
+      meetInBulk({taker}, description.producerRanks);
       MAESTRO_ASSIGN(Channel channel, Channel::plan(places, description));
       world->pieces.emplace(taker, World::Pieces{description.producerRanks, std::move(channel)});
     }
@@ -125,11 +129,11 @@ private:
     for (World::GradientSum &sum : world->sums) {
       for (uint32_t station : sum.stations)
         if (std::optional<transport::Place> &place = world->sharedGradients[station]; !place)
-          place = places.reserve(topology.stations[station].rank, gradientBytes(topology.executable(station)));
+          place = places.reserveBulk(topology.stations[station].rank, gradientBytes(topology.executable(station)));
       std::vector<uint32_t> ranks;
       for (uint32_t station : sum.stations)
         ranks.push_back(topology.stations[station].rank);
-      meet(ranks, ranks);
+      meetInBulk(ranks, ranks);
       MAESTRO_ASSIGN(sum.reduction, Reduction::plan(places, describe(sum)));
     }
     return Status();
@@ -161,7 +165,7 @@ private:
       ExchangeDescription description;
       description.name = "shared tensors";
       description.ranks.assign(ranks.begin(), ranks.end());
-      meet(description.ranks, description.ranks);
+      meetInBulk(description.ranks, description.ranks);
       MAESTRO_ASSIGN(own, Exchange::plan(places, description));
       return Status();
     };
@@ -203,6 +207,9 @@ private:
   void meet(std::vector<uint32_t> some, std::vector<uint32_t> others) {
     world->meetings.push_back({std::move(some), std::move(others)});
   }
+  void meetInBulk(std::vector<uint32_t> some, std::vector<uint32_t> others) {
+    world->meetings.push_back({std::move(some), std::move(others), true});
+  }
 
   bool scalesLosses(uint32_t station) const {
     const auto &bindings = *topology.executable(station).bindings();
@@ -238,7 +245,7 @@ private:
     transport::RankRange here = options.here.value_or(transport::RankRange{0, topology.ranks});
     uint64_t bytes = (uint64_t{1} << 20) + 1024 * uint64_t{topology.ranks} + 16 * topology.stations.size();
     for (uint32_t rank = here.first; rank < here.end; ++rank)
-      bytes += places.bytes(rank);
+      bytes += places.bytes(rank) + transport::kPageBytes;
     MAESTRO_ASSIGN(world->memory,
                    options.here ? transport::SharedMemory::createOpen(bytes) : transport::SharedMemory::create(bytes));
     transport::SharedMemory &memory = *world->memory;
@@ -250,6 +257,29 @@ private:
       MAESTRO_ASSIGN(counters, memory.make<SharedCounters::Counter>(SharedCounters::count(topology), "counters"));
     }
     world->counted = SharedCounters::of(counters, topology);
+    return Status();
+  }
+
+  void planNccl() {
+    for (const World::Meeting &meeting : world->meetings)
+      for (uint32_t one : meeting.isBulk ? meeting.some : std::vector<uint32_t>())
+        for (uint32_t other : meeting.others)
+          world->nccl.plan(places, one, other);
+  }
+
+  /// One for each process that there will be here.
+  Status openPosts() {
+    if (!haveOwnMemory(plan))
+      return Status();
+    std::vector<uint32_t> firstRanks;
+    if (options.here)
+      firstRanks.push_back(options.here->first);
+    for (uint32_t rank = 0; options.processes && !options.here && rank < topology.ranks; ++rank)
+      firstRanks.push_back(rank);
+    for (uint32_t rank : firstRanks) {
+      MAESTRO_ASSIGN(world->posts[rank], transport::PostBox::open());
+      world->postNames[rank] = world->posts[rank]->name();
+    }
     return Status();
   }
 
@@ -265,12 +295,14 @@ Result<std::unique_ptr<World>> World::create(const plan::Plan &plan, const Topol
   return WorldBuilder(plan, topology, options).make();
 }
 
-std::set<uint32_t> World::peersOf(transport::RankRange here) const {
+std::set<uint32_t> World::peersOf(transport::RankRange here, bool bulkOnly) const {
   std::set<uint32_t> peers;
   auto areHere = [&](const std::vector<uint32_t> &ranks) {
     return std::any_of(ranks.begin(), ranks.end(), [&](uint32_t rank) { return here.has(rank); });
   };
-  for (const auto &[some, others] : meetings) {
+  for (const auto &[some, others, isBulk] : meetings) {
+    if (bulkOnly && !isBulk)
+      continue;
     if (areHere(some))
       peers.insert(others.begin(), others.end());
     if (areHere(others))
@@ -320,9 +352,9 @@ Result<Exchange::Member> World::exchange(uint32_t station, Device &device) const
   return exchanges[topology.deviceOf[facts.rank]]->member(*segments, facts.member, device);
 }
 
-std::byte *World::gradients(uint32_t station) const {
+std::optional<transport::Target> World::gradients(uint32_t station) const {
   const std::optional<transport::Place> &place = sharedGradients[station];
-  return place ? segments->at(*place) : nullptr;
+  return place ? std::optional(segments->target(*place)) : std::nullopt;
 }
 
 Result<std::unique_ptr<Sender>> World::pieceSender(uint32_t taker, uint32_t rank, Device &device) const {

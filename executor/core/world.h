@@ -14,6 +14,8 @@
 #include "executor/world/reduction.h"
 #include "transport/abort.h"
 #include "transport/local/neighbour.h"
+#include "transport/local/post.h"
+#include "transport/nccl/places.h"
 #include "transport/segments.h"
 #include "transport/shared_memory.h"
 
@@ -86,28 +88,46 @@ public:
   }
   const SharedCounters &counters() const { return counted; }
 
-  /// The mappings in which ranks meet: what is here, and what neighbours have.
-  std::vector<std::span<std::byte>> mappings() const {
-    std::vector<std::span<std::byte>> all = {memory->span()};
-    for (const auto &each : neighbours)
-      all.push_back(each->span());
-    return all;
-  }
+  /// The host's memory in which ranks meet, as far as it is mapped here.
+  std::vector<std::span<std::byte>> hostParts() const { return parts(&transport::Segments::hostPart); }
+  /// The same, of what devices alone touch.
+  std::vector<std::span<std::byte>> bulkParts() const { return parts(&transport::Segments::bulkPart); }
   /// Everybody's memory, as this process reaches it.
   const transport::Segments &reach() const { return *segments; }
   // Where ranks are several processes, before ends are made: those whose memory is mapped here, as they are on the same
   // machine, and the way to all others.
-  transport::NeighbourCard neighbourCard() const { return transport::NeighbourCard::of(*memory, *segments); }
+  transport::NeighbourCard neighbourCard() const {
+    transport::NeighbourCard card = transport::NeighbourCard::of(*memory, *segments);
+    if (auto own = posts.find(segments->ranksHere().first); own != posts.end())
+      card.post = own->second->name();
+    return card;
+  }
   void adopt(const transport::NeighbourCard &card, std::unique_ptr<transport::SharedMemory> theirs) {
     transport::enter(card, *theirs, *segments);
     neighbours.push_back(std::move(theirs));
+    postNames[card.segments.front().rank] = card.post;
   }
+  /// How processes of this machine whose first ranks these are pass each other what only descriptors name. Null: no
+  /// device has such things.
+  transport::PostBox *post(uint32_t firstRank) const {
+    auto own = posts.find(firstRank);
+    return own == posts.end() ? nullptr : own->second.get();
+  }
+  const std::string &postName(uint32_t firstRank) const { return postNames.at(firstRank); }
+  /// Where ranks with GPUs tell each other what NCCL moves; nowhere but between processes that an engine has started.
+  const transport::NcclPlaces &ncclPlaces() const { return nccl; }
+  /// Another rank's bulk is reached by a fabric of its own.
+  void reachBulkBy(uint32_t rank, transport::Fabric &way) { segments->reachBulkBy(rank, way); }
+  /// The rank's bulk is in memory of its device, which devices of this process have at this address.
+  void placeBulk(uint32_t rank, std::byte *address) { segments->placeBulk(rank, address); }
   void connect(transport::Fabric &way) {
     fabric = &way;
     segments->connect(way);
   }
   /// Ranks elsewhere with which these have something to do: they write to each other.
-  std::set<uint32_t> peersOf(transport::RankRange here) const;
+  std::set<uint32_t> peersOf(transport::RankRange here) const { return peersOf(here, false); }
+  /// Those of them that write to each other's bulk.
+  std::set<uint32_t> bulkPeersOf(transport::RankRange here) const { return peersOf(here, true); }
   /// At which those processes count when they can write to this rank.
   const transport::WordPlace &greeting(uint32_t rank) const { return greetings[rank]; }
   /// At which the root counts for each rank that writes files of checkpoints: another one is begun. And at which those
@@ -137,8 +157,8 @@ public:
   std::optional<Agreement::Member> endAgreement(uint32_t rank) const { return memberOf(ends, rank); }
   /// On losses' counts, of those that count or scale losses; likewise.
   std::optional<Agreement::Member> countAgreement(uint32_t rank) const { return memberOf(counts, rank); }
-  /// Where the gradients of a station lie that others add to; null where nobody does.
-  std::byte *gradients(uint32_t station) const;
+  /// Where the gradients of a station of this process lie that others add to; nothing where nobody does.
+  std::optional<transport::Target> gradients(uint32_t station) const;
   /// Sums of gradients that the plan asks for; between the first ranks of their stations, the second ranks, and so on.
   size_t gradientSums() const { return sums.size(); }
   /// Topology.stations that a sum has, in the order in which they are added up.
@@ -163,11 +183,22 @@ private:
     std::vector<uint32_t> ranks;
     std::optional<Agreement> agreement; ///< Nothing where there are less than two.
   };
+  std::vector<std::span<std::byte>> parts(std::span<std::byte> (transport::Segments::*of)(uint32_t) const) const {
+    std::vector<std::span<std::byte>> all;
+    for (uint32_t rank = 0; rank < segments->ranks(); ++rank)
+      if (std::span<std::byte> part = segments->isMapped(rank) ? (*segments.*of)(rank) : std::span<std::byte>();
+          !part.empty())
+        all.push_back(part);
+    return all;
+  }
   std::optional<Agreement::Member> memberOf(const Agreed &agreed, uint32_t rank) const;
 
   const Topology topology;
   std::unique_ptr<transport::SharedMemory> memory;
   std::vector<std::unique_ptr<transport::SharedMemory>> neighbours; ///< Of processes of this machine.
+  std::map<uint32_t, std::unique_ptr<transport::PostBox>> posts;    ///< By a process's first rank: of this process,
+                                                                    ///< or of all that it will fork;
+  std::map<uint32_t, std::string> postNames;                        ///< and of neighbours.
   std::optional<transport::Abort> stop;
   SharedOutcome *shared = nullptr;
   transport::Place countersPlace; ///< In the root's segment.
@@ -176,11 +207,14 @@ private:
   /// Who writes to whom: each of the first to each of the others, or back.
   struct Meeting {
     std::vector<uint32_t> some, others;
+    bool isBulk = false; ///< Devices do, to each other's memory.
   };
+  std::set<uint32_t> peersOf(transport::RankRange here, bool bulkOnly) const;
   std::vector<Meeting> meetings;
   std::vector<transport::WordPlace> greetings, begun; ///< By rank.
   transport::WordPlace written;
   std::vector<uint32_t> training;
+  transport::NcclPlaces nccl;
   std::optional<transport::Segments> segments;
   std::vector<Channel> channels;                                ///< By Topology.rings.
   std::vector<std::optional<transport::Place>> sharedGradients; ///< By Topology.stations.

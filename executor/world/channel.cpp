@@ -42,7 +42,7 @@ Result<Channel> Channel::plan(transport::SegmentPlan &plan, const ChannelDescrip
   uint32_t consumer = description.consumerRank;
   state->arrivals = plan.reserveWords(consumer, description.slots);
   state->headers = plan.reserve(consumer, state->headerBytes());
-  state->payload = plan.reserve(consumer, state->payloadBytes());
+  state->payload = plan.reserveBulk(consumer, state->payloadBytes());
   for (uint32_t producer : description.producerRanks)
     state->credit.push_back(plan.reserveWords(producer, 1));
   Channel channel;

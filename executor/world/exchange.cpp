@@ -34,7 +34,7 @@ Result<Exchange> Exchange::plan(transport::SegmentPlan &plan, const ExchangeDesc
   state->description = description;
   for (uint32_t rank : description.ranks) {
     state->words.push_back(plan.reserveWords(rank, kHalves));
-    state->staging.push_back(plan.reserve(rank, stagingBytes(description)));
+    state->staging.push_back(plan.reserveBulk(rank, stagingBytes(description)));
   }
   Exchange exchange;
   exchange.state = std::move(state);

@@ -89,7 +89,7 @@ Status check(const ReductionDescription &description, const transport::SegmentPl
     const ReductionMember &member = description.members[m];
     if (member.segments.size() != first.size())
       return fail(fmt::format("member {} has {} segments, member 0 {}", m, member.segments.size(), first.size()));
-    uint64_t room = plan.bytes(member.base.rank) - member.base.offset;
+    uint64_t room = plan.room(member.base);
     for (size_t s = 0; s < first.size(); ++s) {
       const ReductionSegment &segment = member.segments[s];
       if (segment.count != first[s].count)
@@ -121,7 +121,7 @@ Result<Reduction> Reduction::plan(transport::SegmentPlan &plan, const ReductionD
     state->starts.push_back(state->starts.back() + segment.count);
   for (const ReductionMember &member : description.members) {
     state->words.push_back(plan.reserveWords(member.base.rank, kWords));
-    state->staging.push_back(plan.reserve(member.base.rank, stagingBytesPerMember(description)));
+    state->staging.push_back(plan.reserveBulk(member.base.rank, stagingBytesPerMember(description)));
   }
   Reduction reduction;
   reduction.state = std::move(state);

@@ -15,7 +15,10 @@ import tolerances  # noqa: E402
 from tools import different_files, losses, newest_checkpoint, safetensors  # noqa: E402
 
 STEPS = 3
-SEEDS = (1, 2)
+SETTINGS = (  # Of the driver, of maestro-run where there are several devices: the bits are the same from GPU to GPU and through the host.
+    ({"MAESTRO_FAKE_CUDA_SEED": "1"}, ["--ranks", "processes"]),
+    ({"MAESTRO_FAKE_CUDA_SEED": "2", "MAESTRO_FAKE_CUDA_NO_PEERS": "1"}, []),
+)
 DISTIL = """
 components:
   teacher: {{model: {teacher}, frozen: true}}
@@ -25,15 +28,15 @@ loss:
   - cross_entropy: {{logits: student.logits, labels: labels, weight: 0.5}}
   - kl_divergence: {{student: student.logits, teacher: teacher.logits, labels: labels, temperature: 2.0, weight: 0.5}}
 """
-CASES = {  # name: case, devices, arguments of maestro-plan, of maestro-run
-    "dropout": ("mlp_dropout", 1, [], []),
-    "gpt2": ("gpt2_logits", 1, [], []),
-    "bf16": ("llama_logits", 1, ["--set", "train.precision=bf16"], []),
-    "replicas": ("gpt2_logits", 2, ["--pin", "*.dp=2"], []),
-    "stages": ("gpt2_logits", 2, ["--pin", "*.stages=2"], ["--ranks", "processes"]),
-    "tensor": ("gpt2_logits", 2, ["--pin", "*.tensor=2"], []),
-    "distillation": ("gpt2_logits", 2, [], []),
-    "chunks": ("gpt2_logits", 1, ["--pin", "*.loss_chunks=64"], []),  # Some without rows: a micro-batch has fewer.
+CASES = {  # name: case, devices, arguments of maestro-plan
+    "dropout": ("mlp_dropout", 1, []),
+    "gpt2": ("gpt2_logits", 1, []),
+    "bf16": ("llama_logits", 1, ["--set", "train.precision=bf16"]),
+    "replicas": ("gpt2_logits", 2, ["--pin", "*.dp=2"]),
+    "stages": ("gpt2_logits", 2, ["--pin", "*.stages=2"]),
+    "tensor": ("gpt2_logits", 2, ["--pin", "*.tensor=2"]),
+    "distillation": ("gpt2_logits", 2, []),
+    "chunks": ("gpt2_logits", 1, ["--pin", "*.loss_chunks=64"]),  # Some without rows: a micro-batch has fewer.
 }
 
 
@@ -48,11 +51,12 @@ def model(scratch, name, case):
 
 
 @contextlib.contextmanager
-def fake_driver(seed):
-    folder = str(runs.BINARIES.resolve().parent / "test" / "fake-cuda")
-    os.environ |= {"LD_LIBRARY_PATH": folder, "MAESTRO_FAKE_CUDA_SEED": str(seed)}
+def fake_driver(variables):
+    variables = {"LD_LIBRARY_PATH": str(runs.BINARIES.resolve().parent / "test" / "fake-cuda"), **variables}
+    os.environ |= variables
     yield
-    del os.environ["LD_LIBRARY_PATH"]
+    for name in variables:
+        del os.environ[name]
 
 
 def near(found, expected, limit):
@@ -70,7 +74,7 @@ def wrong_gradients(found, expected):
             abs(found[name] - gradient).max() > tolerances.gradient(float(abs(gradient).max()), norm)]
 
 
-def judge(scratch, name, case_name, devices, plan_arguments, run_arguments):
+def judge(scratch, name, case_name, devices, plan_arguments):
     case = runs.zoo_case(case_name)
     bench = scratch.bench()
     data = shards.write_shards(shards.make_samples(case, 16, seed=5), scratch.path / f"{name}-data")
@@ -79,13 +83,13 @@ def judge(scratch, name, case_name, devices, plan_arguments, run_arguments):
         plan = bench.plan(model(scratch, name, case), f"{name}-{kind}", "--set", f"cluster.device={kind}", "--set",
                           f"cluster.devices_per_node={devices}", "--set", "train.global_batch=8", "--pin", "*.micro_batch=2",
                           *plan_arguments)
-        return bench.run(plan, data, f"{name}-{label}", "--steps", STEPS, "--save-gradients", *run_arguments)
+        return bench.run(plan, data, f"{name}-{label}", "--steps", STEPS, "--save-gradients", *more)
 
     cpu = run("cpu", "cpu")
     found = []
-    for seed in SEEDS:
-        with fake_driver(seed):
-            found.append(run("h100-sxm", f"gpu{seed}"))
+    for number, (variables, arguments) in enumerate(SETTINGS):
+        with fake_driver(variables):
+            found.append(run("h100-sxm", f"gpu{number}", *(arguments if devices > 1 else [])))
     same = not different_files(*map(newest_checkpoint, found)) and list(losses(found[0])) == list(losses(found[1]))
     scratch.check(f"{name} repeats", same)
     for step, limit in enumerate(loss_limits(name)):

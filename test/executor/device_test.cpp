@@ -178,6 +178,30 @@ TEST_P(DeviceSuite, SumsInTheOrderOfTheParts) {
   EXPECT_EQ(found, expected);
 }
 
+TEST_P(DeviceSuite, SumsOfManyPartsAreInOrder) {
+  constexpr size_t kParts = 700; // More than one launch of a GPU takes, twice.
+  constexpr uint64_t kFloats = 37, kStride = 256;
+  Address all = allocate(kParts * kStride), apart = allocate(kStride);
+  std::vector<float> values(kParts * kStride / 4), expected(kFloats), found(kFloats);
+  std::vector<Address> parts;
+  for (size_t p = 0; p < kParts; ++p) {
+    parts.push_back(all + p * kStride);
+    for (uint64_t i = 0; i < kFloats; ++i) {
+      float &value = values[p * kStride / 4 + i];
+      value = std::ldexp(1.0f + static_cast<float>((i + p) % 97) / 97, static_cast<int>((i * 5 + p * 7) % 40) - 20);
+      expected[i] = p == 0 ? value : expected[i] + value;
+    }
+  }
+  for (size_t into : {size_t{0}, size_t{300}, kParts - 1, kParts}) { // The last: none of the parts.
+    Address to = into < kParts ? parts[into] : apart;
+    device->write(Queue::Compute, all, values.data(), values.size() * 4);
+    device->sum(Queue::Compute, to, parts, kFloats);
+    device->read(Queue::Compute, found.data(), to, 4 * kFloats);
+    ASSERT_TRUE(device->drain().isOk());
+    EXPECT_EQ(found, expected) << "into part " << into;
+  }
+}
+
 TEST_P(DeviceSuite, SpansSayWhenTheirWorkRan) {
   Span span;
   span.leastNs = 2'000'000;

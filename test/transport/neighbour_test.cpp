@@ -18,7 +18,7 @@ protected:
       words.push_back(plan.reserveWords(rank, 3));
     }
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      memory.push_back(std::move(*SharedMemory::createOpen(plan.bytes(rank) + 64)));
+      memory.push_back(std::move(*SharedMemory::createOpen(plan.bytes(rank) + kPageBytes)));
       (void)*memory.back()->allocate(64, "something before");
       segments.push_back(*Segments::create(*memory.back(), plan, {rank, rank + 1}));
     }

@@ -22,7 +22,7 @@ protected:
     for (uint32_t rank = 0; rank < members; ++rank)
       ranks.push_back(rank);
     agreement = *Agreement::plan(memory->plan, {"norms", "schedules", ranks, values, fanOut});
-    memory->make(GetParam());
+    memory->make(GetParam(), DeviceKind::Prompt);
   }
   Agreement::Member member(uint32_t rank) { return agreement.member(memory->of(rank), rank); }
   const transport::Abort &abort() { return world->abort(); }

@@ -114,7 +114,7 @@ protected:
     auto made = Channel::plan(memory->plan, description);
     ASSERT_TRUE(made.isOk()) << made.status().message();
     channel = *made;
-    memory->make(std::get<1>(GetParam()));
+    memory->make(std::get<1>(GetParam()), std::get<0>(GetParam()));
   }
   std::unique_ptr<Device> device(uint32_t rank) { return createDevice(std::get<0>(GetParam()), *world, rank); }
   Producer producer(uint32_t rank) { return Producer(channel, *memory, rank, device(rank), 1 << 16); }
@@ -371,7 +371,7 @@ std::string causeUnder(const Setting &setting, const Faults &faults) {
   ChannelDescription description = describe(2, 3, 64);
   Memory memory(world);
   Channel channel = *Channel::plan(memory.plan, description);
-  memory.make(std::get<1>(setting));
+  memory.make(std::get<1>(setting), std::get<0>(setting));
   auto create = [&](uint32_t rank) {
     return createFaultyDevice(createDevice(std::get<0>(setting), world, rank), faults, rank);
   };
@@ -434,6 +434,9 @@ TEST_P(ChannelTest, LostMessagesStallAndTheWatcherSaysWho) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ChannelTest, kSettings, settingName);
+#ifdef MAESTRO_CUDA
+INSTANTIATE_TEST_SUITE_P(Nccl, ChannelTest, kNcclSettings, settingName);
+#endif
 
 } // namespace
 } // namespace maestro::executor::test

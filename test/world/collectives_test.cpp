@@ -52,7 +52,7 @@ TEST_P(CollectivesTest, ExchangesSumInMemberOrderWhateverTheSizes) {
     Memory memory(world);
     auto exchange = Exchange::plan(memory.plan, {"tensors", firstRanks(members), 4096});
     ASSERT_TRUE(exchange.isOk()) << exchange.status().message();
-    memory.make(std::get<1>(GetParam()));
+    memory.make(std::get<1>(GetParam()), std::get<0>(GetParam()));
     run(world, [&](uint32_t rank) -> Status {
       auto own = device(world, rank);
       MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.of(rank), rank, *own));
@@ -83,7 +83,7 @@ TEST_P(CollectivesTest, ExchangesJoinPartsRunByRun) {
   World world(3);
   Memory memory(world);
   auto exchange = Exchange::plan(memory.plan, {"tensors", firstRanks(3), 64});
-  memory.make(std::get<1>(GetParam()));
+  memory.make(std::get<1>(GetParam()), std::get<0>(GetParam()));
   run(world, [&](uint32_t rank) -> Status {
     auto own = device(world, rank);
     MAESTRO_ASSIGN(Exchange::Member member, exchange->member(memory.of(rank), rank, *own));
@@ -111,7 +111,7 @@ TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
   World world(2);
   Memory memory(world);
   auto exchange = Exchange::plan(memory.plan, {"tensors", {0, 1}, 64});
-  memory.make(std::get<1>(GetParam()));
+  memory.make(std::get<1>(GetParam()), std::get<0>(GetParam()));
   Status status = world.run(std::get<1>(GetParam()), [&](uint32_t rank) -> Status {
     if (rank == 1)
       return fail("a device that never comes");
@@ -126,7 +126,7 @@ TEST_P(CollectivesTest, ExchangesEndWithTheJob) {
 
 /// A group whose members keep the same segments at different places, among bytes that are not theirs to touch.
 struct Group {
-  Group(RankKind kind, uint32_t members, const std::vector<uint64_t> &counts, uint64_t stagingBytes)
+  Group(const Setting &setting, uint32_t members, const std::vector<uint64_t> &counts, uint64_t stagingBytes)
       : world(members, 256 << 20), memory(world) {
     description.name = "gradients";
     description.stagingBytes = stagingBytes;
@@ -145,7 +145,7 @@ struct Group {
       description.members.push_back(member);
     }
     reduction = *Reduction::plan(memory.plan, description);
-    memory.make(kind);
+    memory.make(std::get<1>(setting), std::get<0>(setting));
     for (const ReductionMember &member : description.members)
       memories.emplace_back(memory.of(member.base.rank).as<float>(member.base), total);
   }
@@ -198,7 +198,7 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
                         {3, {}, 1 << 20},
                         {16, {3000}, 4 << 10}};
   for (const Case &each : cases) {
-    Group group(std::get<1>(GetParam()), each.members, each.counts, each.stagingBytes);
+    Group group(GetParam(), each.members, each.counts, each.stagingBytes);
     EXPECT_LE(Reduction::stagingBytesPerMember(group.description),
               std::max<uint64_t>(each.stagingBytes, each.members * 128));
     for (uint32_t m = 0; m < each.members; ++m)
@@ -225,7 +225,7 @@ TEST_P(CollectivesTest, ManyMembersReduceInManyTurns) {
   // A late device has four threads, and each of their copies waits.
   bool isSlow = std::get<0>(GetParam()) != DeviceKind::Prompt || std::get<1>(GetParam()) == RankKind::Networked;
   uint32_t members = isSlow ? 8 : 64; // A network of 64 is 4,032 connections.
-  Group group(std::get<1>(GetParam()), members, {2000, 48, 1000}, 64 << 10);
+  Group group(GetParam(), members, {2000, 48, 1000}, 64 << 10);
   for (uint32_t m = 0; m < members; ++m)
     group.fill(m, 0);
   auto once = reduceNaively(group);
@@ -240,7 +240,7 @@ TEST_P(CollectivesTest, ManyMembersReduceInManyTurns) {
 }
 
 TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
-  Group group(std::get<1>(GetParam()), 3, {1000}, 1 << 20);
+  Group group(GetParam(), 3, {1000}, 1 << 20);
   int64_t start = transport::nowNs();
   Status status = group.world.run(std::get<1>(GetParam()), [&](uint32_t rank) -> Status {
     if (rank == 1) {
@@ -257,7 +257,7 @@ TEST_P(CollectivesTest, ReductionsEndWithTheJob) {
 }
 
 TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {
-  Group group(std::get<1>(GetParam()), 2, {1000}, 1 << 10);
+  Group group(GetParam(), 2, {1000}, 1 << 10);
   auto own = device(group.world, 0);
   Reduction::Member first = *group.reduction.member(group.memory.of(0), 0, *own);
   EXPECT_GT(first.turns(), 3u);
@@ -267,6 +267,9 @@ TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CollectivesTest, kSettings, settingName);
+#ifdef MAESTRO_CUDA
+INSTANTIATE_TEST_SUITE_P(Nccl, CollectivesTest, kNcclSettings, settingName);
+#endif
 
 TEST(Reductions, CheckTheirSegments) {
   auto message = [&](std::vector<ReductionSegment> a, std::vector<ReductionSegment> b) {

@@ -4,6 +4,8 @@
 #include "executor/device/device.h"
 #ifdef MAESTRO_CUDA
 #include "executor/device/cuda/cuda_device.h"
+#include "executor/device/cuda/cuda_segment.h"
+#include "transport/nccl/nccl.h"
 #endif
 #include "test/transport/ranks.h"
 #include "transport/libfabric/libfabric.h"
@@ -13,10 +15,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 #include <tuple>
 
 namespace maestro::executor::test {
@@ -24,15 +29,18 @@ namespace maestro::executor::test {
 using transport::test::RankKind;
 using transport::test::World;
 
-/// Late: work completes late, each queue by itself, and memory is hidden. Cuda: on whatever driver there is.
-enum class DeviceKind { Prompt, Late, Cuda };
+/// Late: work completes late, each queue by itself, and memory is hidden. Cuda: on whatever driver there is; what ranks
+/// send each other as threads lies in memory of GPUs, otherwise in the host's. CudaNccl: memory of GPUs in a network,
+/// and NCCL moves what they write.
+enum class DeviceKind { Prompt, Late, Cuda, CudaNccl };
 
 inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world, uint32_t rank) {
   auto onFailure = [&world, rank](const Status &status) { world.abort().raise(rank, status); };
 #ifdef MAESTRO_CUDA
-  if (kind == DeviceKind::Cuda) {
+  if (kind == DeviceKind::Cuda || kind == DeviceKind::CudaNccl) {
     CudaDeviceOptions options;
     options.rank = rank;
+    options.device = rank;
     options.abort = &world.abort();
     options.onFailure = onFailure;
     options.shared = world.mappings();
@@ -54,12 +62,23 @@ inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world,
 struct Memory {
   explicit Memory(World &world) : world(world), plan(world.ranks()) {}
   ~Memory() {
+#ifdef MAESTRO_CUDA
+    for (const auto &fabric : ncclFabrics)
+      fabric->awaitIdle();
+#endif
     for (const auto &fabric : fabrics) // Before anybody whom they write to goes.
       fabric->awaitIdle();
   }
-  void make(RankKind kind) {
+  void make(RankKind kind, DeviceKind devices) {
+#ifdef MAESTRO_CUDA
+    for (uint32_t one = 0; devices == DeviceKind::CudaNccl && one < world.ranks(); ++one)
+      for (uint32_t other = 0; other < one; ++other)
+        ncclPlaces.plan(plan, one, other);
+#endif
     if (kind == RankKind::Threads || kind == RankKind::Processes) {
       segments.push_back(std::make_unique<transport::Segments>(*transport::Segments::create(world.memory(), plan)));
+      if (kind == RankKind::Threads && devices == DeviceKind::Cuda)
+        placeOnGpus();
       return;
     }
     if (kind == RankKind::Mapped)
@@ -84,6 +103,10 @@ struct Memory {
       ASSERT_TRUE(reached.isOk()) << reached.message();
       ASSERT_TRUE(fabric->start().isOk());
     }
+    if (devices == DeviceKind::CudaNccl) {
+      placeOnGpus();
+      connectGpus();
+    }
   }
   /// As the rank sees them.
   const transport::Segments &of(uint32_t rank) const { return *segments[segments.size() > 1 ? rank : 0]; }
@@ -92,6 +115,47 @@ struct Memory {
   transport::SegmentPlan plan;
 
 private:
+  void placeOnGpus() {
+#ifdef MAESTRO_CUDA
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      if (plan.bulkBytes(rank) == 0)
+        continue;
+      auto made = createCudaSegment(rank, plan.bulkBytes(rank));
+      ASSERT_TRUE(made.isOk()) << made.status().message();
+      for (uint32_t other = 0; segments.size() == 1 && other < world.ranks(); ++other)
+        ASSERT_TRUE((*made)->allow(other).isOk());
+      segments[segments.size() > 1 ? rank : 0]->placeBulk(rank, (*made)->address());
+      onGpus.push_back(std::move(*made));
+    }
+#endif
+  }
+  /// As processes do: each opens its ways, learns of the others', and starts while they do.
+  void connectGpus() {
+#ifdef MAESTRO_CUDA
+    std::map<uint32_t, std::map<uint32_t, std::vector<std::byte>>> cards; // By receiver, by sender.
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      transport::NcclOptions options{rank, rank, {}};
+      for (uint32_t other = 0; other < world.ranks(); ++other)
+        if (other != rank)
+          options.peers.insert(other);
+      auto opened = transport::NcclFabric::open(options, ncclPlaces, *segments[rank], world.abort());
+      ASSERT_TRUE(opened.isOk()) << opened.status().message();
+      ncclFabrics.push_back(std::move(*opened));
+      for (auto &[to, card] : ncclFabrics.back()->cards())
+        cards[to][rank] = card;
+    }
+    std::vector<std::thread> threads;
+    std::atomic<uint32_t> started{0};
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank)
+      threads.emplace_back([&, rank] { started += ncclFabrics[rank]->start(cards[rank]).isOk(); });
+    for (std::thread &thread : threads)
+      thread.join();
+    ASSERT_EQ(started, world.ranks());
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank)
+      for (uint32_t other : ncclFabrics[rank]->peers())
+        segments[rank]->reachBulkBy(other, *ncclFabrics[rank]);
+#endif
+  }
   void map() {
     std::vector<transport::NeighbourCard> cards;
     for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
@@ -131,15 +195,22 @@ private:
     return transport::openLibfabric(own, options, world.abort());
   }
 
+#ifdef MAESTRO_CUDA
+  std::vector<std::unique_ptr<DeviceSegment>> onGpus;
+  transport::NcclPlaces ncclPlaces;
+#endif
   std::vector<std::unique_ptr<transport::SharedMemory>> memories;
   std::vector<std::unique_ptr<transport::Segments>> segments;
   std::vector<std::unique_ptr<transport::Network>> fabrics;
+#ifdef MAESTRO_CUDA
+  std::vector<std::unique_ptr<transport::NcclFabric>> ncclFabrics; ///< Which write by the others.
+#endif
 };
 
 using Setting = std::tuple<DeviceKind, RankKind>;
 
 inline std::string settingName(const testing::TestParamInfo<Setting> &info) {
-  constexpr const char *kNames[] = {"Prompt", "Late", "Cuda"};
+  constexpr const char *kNames[] = {"Prompt", "Late", "Cuda", "CudaNccl"};
   return std::string(kNames[static_cast<size_t>(std::get<0>(info.param))]) + nameOf(std::get<1>(info.param));
 }
 
@@ -151,6 +222,10 @@ inline const auto kSettings =
 #endif
                                      ),
                      testing::Values(RankKind::Threads, RankKind::Processes, RankKind::Mapped, RankKind::Networked));
+
+#ifdef MAESTRO_CUDA
+inline const auto kNcclSettings = testing::Values(Setting{DeviceKind::CudaNccl, RankKind::Networked});
+#endif
 
 inline Status fail(const std::string &text) { return Status::internal(text); }
 

@@ -13,7 +13,7 @@
 namespace maestro::transport {
 namespace {
 
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 
 std::string machineName() {
   std::string boot;
@@ -59,6 +59,7 @@ NeighbourCard NeighbourCard::of(const SharedMemory &memory, const Segments &segm
 std::vector<std::byte> encode(const NeighbourCard &card) {
   ByteWriter writer;
   writer.number(kVersion).text(card.machine).number(card.pidNamespace).number(card.pid).number(card.descriptor);
+  writer.text(card.post);
   writer.number(card.inode).number(card.bytes).number(static_cast<uint32_t>(card.segments.size()));
   for (const NeighbourCard::Segment &segment : card.segments)
     writer.number(segment.rank).number(segment.offset).number(segment.bytes);
@@ -75,6 +76,7 @@ Result<NeighbourCard> decodeNeighbourCard(std::span<const std::byte> bytes) {
   card.pidNamespace = reader.number<uint64_t>();
   card.pid = reader.number<uint32_t>();
   card.descriptor = reader.number<int32_t>();
+  card.post = reader.text();
   card.inode = reader.number<uint64_t>();
   card.bytes = reader.number<uint64_t>();
   auto count = reader.number<uint32_t>();

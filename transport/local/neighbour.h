@@ -27,6 +27,7 @@ struct NeighbourCard {
   uint64_t pidNamespace = 0; ///< Its inode.
   uint32_t pid = 0;
   int32_t descriptor = -1;
+  std::string post;              ///< The name of its post box (post.h); empty: it has none.
   uint64_t inode = 0, bytes = 0; ///< Of the memory.
   struct Segment {
     uint32_t rank = 0;

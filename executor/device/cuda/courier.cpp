@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <sys/prctl.h>
+#include <utility>
 
 namespace maestro::executor {
 namespace {
@@ -171,6 +172,17 @@ bool Courier::execute(Lined &, const entry::Send &send) {
     send.taken->add(1);
   else
     send.to.fabric->write(send.to.place, send.from, send.bytes, send.taken);
+  return true;
+}
+bool Courier::execute(Lined &queue, const entry::SendDirectly &send) {
+  if (!keepsAll && !std::exchange(queue.isGiven, true)) {
+    ++queue.given;
+    send.to.fabric->write(send.to.place, send.from, send.bytes, &queue.taken);
+  }
+  if (queue.isGiven && queue.taken.count() < queue.given && !(abort && abort->isRaised()))
+    return false;
+  queue.isGiven = false;
+  transport::signal(*queue.sent, 1);
   return true;
 }
 bool Courier::execute(Lined &, const entry::SendBytes &send) {

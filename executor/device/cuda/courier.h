@@ -41,6 +41,11 @@ struct Send {
   uint64_t bytes = 0;
   transport::Word *taken = nullptr;
 };
+struct SendDirectly { ///< From the GPU's memory; done when it has left.
+  transport::Target to;
+  const std::byte *from = nullptr;
+  uint64_t bytes = 0;
+};
 struct SendBytes {
   transport::Target to;
   std::array<std::byte, Device::kMostPutBytes> bytes{};
@@ -67,8 +72,8 @@ struct Call {
 
 } // namespace entry
 
-using Entry = std::variant<entry::Signal, entry::Await, entry::Deliver, entry::Release, entry::Send, entry::SendBytes,
-                           entry::Begin, entry::Rest, entry::End, entry::Call>;
+using Entry = std::variant<entry::Signal, entry::Await, entry::Deliver, entry::Release, entry::Send,
+                           entry::SendDirectly, entry::SendBytes, entry::Begin, entry::Rest, entry::End, entry::Call>;
 
 /// What the courier tells its device; on the courier's thread.
 class CourierListener {
@@ -91,6 +96,7 @@ public:
   struct Lane {
     PinnedRing *ring = nullptr;
     std::atomic<uint64_t> *reached = nullptr;
+    transport::Word *sent = nullptr; ///< Counts what was sent directly and has left.
   };
   Courier(CourierListener &listener, Clock &clock, const std::array<Lane, kQueues> &lanes,
           const transport::Abort *abort);
@@ -111,6 +117,9 @@ private:
 
   struct Lined : Lane {
     std::array<Entry, kEntries> entries;
+    transport::Word taken; ///< By fabrics, of what they were given directly.
+    uint64_t given = 0;
+    bool isGiven = false; ///< The entry that is next.
     std::atomic<uint64_t> pushed{0}, done{0};
   };
 
@@ -129,6 +138,7 @@ private:
   bool execute(Lined &, const entry::Deliver &);
   bool execute(Lined &, const entry::Release &);
   bool execute(Lined &, const entry::Send &);
+  bool execute(Lined &, const entry::SendDirectly &);
   bool execute(Lined &, const entry::SendBytes &);
   bool execute(Lined &, const entry::Begin &);
   bool execute(Lined &, const entry::Rest &);

@@ -77,8 +77,8 @@ public:
     return std::unique_ptr<Device>(std::move(device));
   }
   ~CudaDevice() override {
-    queues.reset(); // After what is queued, which may go over the fabric.
-    if (fabric)
+    queues.reset(); // After what is queued, which may go over fabrics.
+    for (transport::Fabric *fabric : fabrics)
       fabric->awaitIdle();
   }
 
@@ -90,11 +90,11 @@ public:
     return add({{start, false}, {}});
   }
   Result<Address> adopt(const transport::Target &memory, uint64_t bytes) override {
-    if (memory.memory && !isShared(memory.memory, bytes))
-      return Status::internal("memory that ranks share is not registered with " + context->name());
-    if (!memory.memory && !fabric)
+    if (memory.memory && !memory.isOnDevice)
+      MAESTRO_TRY(registerBulk(memory.memory, bytes));
+    if (!memory.memory)
       MAESTRO_TRY(openFabric(*memory.fabric));
-    return add({{reinterpret_cast<CUdeviceptr>(memory.memory), true}, memory});
+    return add({{reinterpret_cast<CUdeviceptr>(memory.memory), !memory.isOnDevice}, memory});
   }
   uint64_t allocatedBytes() const override { return totalBytes + programs.scratchBytes(); }
 
@@ -155,7 +155,10 @@ public:
     if (floats == 0)
       return;
     resolve(parts);
-    queues->enqueue(queue, [&](CUstream stream) { return kernels.sum(stream, locate(to).address, resolved, floats); });
+    CUdeviceptr target = locate(to).address;
+    if (resolved.size() > QueueKernels::kMaxSumParts)
+      return sumMany(queue, target, floats);
+    queues->enqueue(queue, [&](CUstream stream) { return kernels.sum(stream, target, resolved, floats); });
   }
   void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) override {
     const auto &own = static_cast<const CudaProgram &>(program);
@@ -219,6 +222,17 @@ private:
     return std::any_of(shared.begin(), shared.end(),
                        [&](const RegisteredMemory &mapping) { return mapping.contains(pointer, bytes); });
   }
+  Status registerBulk(const void *pointer, uint64_t bytes) {
+    for (std::span<std::byte> each : options.bulk)
+      if (auto at = static_cast<const std::byte *>(pointer);
+          !isShared(pointer, bytes) && at >= each.data() && at + bytes <= each.data() + each.size()) {
+        MAESTRO_ASSIGN(auto registered, RegisteredMemory::create(*context, each));
+        shared.push_back(std::move(registered));
+      }
+    return isShared(pointer, bytes)
+               ? Status()
+               : Status::internal("memory that ranks share is not registered with " + context->name());
+  }
   bool isFar(Address address) const {
     return !address.isNull() && blocks[address.block - 1].far.fabric && !blocks[address.block - 1].far.memory;
   }
@@ -265,8 +279,44 @@ private:
     return driver().check(driver().cuMemcpy2DAsync(&copy, stream), "cuMemcpy2DAsync");
   }
 
+  /// Several launches: the sum so far is the first part of the next. It lies in `to`, unless that is yet to be read.
+  void sumMany(Queue queue, CUdeviceptr to, uint64_t floats) {
+    std::span<CUdeviceptr> left(resolved);
+    CUdeviceptr partial = to;
+    if (auto later = left.subspan(QueueKernels::kMaxSumParts);
+        std::find(later.begin(), later.end(), to) != later.end()) {
+      auto room = partialSums(queue, floats);
+      if (!room)
+        return queues->fail(std::move(room).takeStatus());
+      partial = *room;
+    }
+    while (!left.empty()) {
+      auto now = left.first(std::min(left.size(), QueueKernels::kMaxSumParts));
+      bool isLast = now.size() == left.size();
+      queues->enqueue(queue, [&](CUstream stream) { return kernels.sum(stream, isLast ? to : partial, now, floats); });
+      left = left.subspan(isLast ? left.size() : now.size() - 1);
+      if (!isLast)
+        left.front() = partial;
+    }
+  }
+  /// Room for sums that are not whole yet; kept, and as large as the largest that was asked for.
+  Result<CUdeviceptr> partialSums(Queue queue, uint64_t floats) {
+    constexpr uint64_t kMinFloats = 256 << 10; // What exchanges and reductions add up at a time.
+    PartialSums &own = partials[static_cast<size_t>(queue)];
+    if (floats > own.floats) {
+      floats = std::max(floats, kMinFloats);
+      MAESTRO_ASSIGN(own.start, arena.allocate(floats * sizeof(float), "sums of many parts"));
+      own.floats = floats;
+    }
+    return own.start;
+  }
+
   Status openFabric(transport::Fabric &opened) {
-    fabric = &opened;
+    if (std::find(fabrics.begin(), fabrics.end(), &opened) != fabrics.end())
+      return Status();
+    fabrics.push_back(&opened);
+    if (opened.readsDevices())
+      return Status();
     for (auto &queue : outgoing) {
       MAESTRO_ASSIGN(auto block, PinnedBlock::create(*context, PinnedRing::kBytes));
       queue = std::make_unique<Outgoing>(std::move(block), opened);
@@ -274,6 +324,8 @@ private:
     return Status();
   }
   void send(Queue queue, Address to, Address from, const Box &runs) {
+    if (farTarget(to).fabric->readsDevices())
+      return sendDirectly(queue, to, from, runs);
     Outgoing &own = *outgoing[static_cast<size_t>(queue)];
     RunCursor cursor(runs);
     for (RunCursor::Run run; cursor.next(run);)
@@ -292,6 +344,13 @@ private:
       }
   }
 
+  void sendDirectly(Queue queue, Address to, Address from, const Box &runs) {
+    RunCursor cursor(runs);
+    for (RunCursor::Run run; cursor.next(run) && !queues->hasFailure();)
+      queues->markSend(queue, {farTarget(to) + static_cast<uint64_t>(run.destination),
+                               reinterpret_cast<const std::byte *>((locate(from) + run.source).address), run.bytes});
+  }
+
   CudaDeviceOptions options;
   std::unique_ptr<cuda::Context> context;
   std::vector<RegisteredMemory> shared;
@@ -300,10 +359,15 @@ private:
   Arena arena;
   CudaPrograms programs;
   uint64_t totalBytes = 0;
-  std::vector<Block> blocks;                               ///< By number, from 1.
-  std::vector<CUdeviceptr> resolved;                       ///< Of the work that is being queued.
-  transport::Fabric *fabric = nullptr;                     ///< Where what is sent goes through.
-  std::array<std::unique_ptr<Outgoing>, kQueues> outgoing; ///< By queue.
+  std::vector<Block> blocks;         ///< By number, from 1.
+  std::vector<CUdeviceptr> resolved; ///< Of the work that is being queued.
+  struct PartialSums {
+    CUdeviceptr start = 0;
+    uint64_t floats = 0;
+  };
+  std::array<PartialSums, kQueues> partials;               ///< By queue.
+  std::vector<transport::Fabric *> fabrics;                ///< Where what is sent goes through.
+  std::array<std::unique_ptr<Outgoing>, kQueues> outgoing; ///< By queue; for the one that reads the host's memory.
   std::unique_ptr<CudaQueues> queues;
 };
 

@@ -17,7 +17,8 @@ Result<std::unique_ptr<CudaQueues>> CudaQueues::create(const cuda::Context &cont
   for (size_t q = 0; q < kQueues; ++q) {
     MAESTRO_ASSIGN(created->streams[q], Stream::create(context));
     MAESTRO_ASSIGN(auto ring, PinnedBlock::create(context, PinnedRing::kBytes));
-    lanes[q] = {&created->rings[q].emplace(std::move(ring)), &created->control->queues[q].reached};
+    auto &words = created->control->queues[q];
+    lanes[q] = {&created->rings[q].emplace(std::move(ring)), &words.reached, &words.sent};
   }
   created->courier = std::make_unique<Courier>(*created, *created->clock, lanes, options.abort);
   return created;
@@ -89,6 +90,28 @@ void CudaQueues::await(Queue queue, Point point) {
   context.makeCurrent();
   if (Status status = streamOf(queue).await(streamOf(point.queue), point.count); !status.isOk())
     lose(std::move(status));
+  awaitSent(queue, point);
+}
+
+void CudaQueues::markSend(Queue queue, const entry::SendDirectly &send) {
+  if (failure)
+    return;
+  mark(queue, send);
+  DirectSends &own = direct[static_cast<size_t>(queue)];
+  own.entries[own.count++ % own.entries.size()] = courier->pushed(queue);
+}
+
+/// What was sent directly before the point. Of more than the ring holds the courier has done the older ones.
+void CudaQueues::awaitSent(Queue queue, Point point) {
+  const DirectSends &sends = direct[static_cast<size_t>(point.queue)];
+  uint64_t before = sends.count, kept = std::min<uint64_t>(sends.count, sends.entries.size());
+  while (kept > 0 && sends.entries[(before - 1) % sends.entries.size()] > point.sent)
+    --before, --kept;
+  transport::Word &sent = control->queues[static_cast<size_t>(point.queue)].sent;
+  if (sent.count() < before)
+    awaitWord(queue, sent, before,
+              {options.rank, transport::Activity::AwaitingNetwork, "what was sent", before, transport::LaneKind::Device,
+               false});
 }
 
 Status CudaQueues::wait(Point point) {

@@ -28,6 +28,8 @@ public:
   }
   /// The courier executes the entry when the stream has come so far.
   void mark(Queue queue, const Entry &entry);
+  /// The same, for what has left only when the fabric says so: points behind it pass then.
+  void markSend(Queue queue, const entry::SendDirectly &send);
   /// An event whose time an entry asks for; null where the GPU is lost.
   TimedEvent *stamp(Queue queue);
   /// Calls `transfer(offset, count, piece)` for the parts of a transfer that goes through the queue's pinned ring.
@@ -65,6 +67,7 @@ private:
     struct Words {
       alignas(64) std::atomic<uint64_t> reached{0}; ///< Marks.
       alignas(64) std::atomic<uint64_t> rested{0};  ///< Spans that were long enough.
+      transport::Word sent;                         ///< What was sent directly and has left.
     } queues[kQueues];
   };
 
@@ -84,6 +87,7 @@ private:
   void lose(Status status);
   std::optional<PinnedRing::Piece> takePiece(Queue queue, uint64_t bytes);
   void waitForValue(Queue queue, const void *word, uint64_t atLeast);
+  void awaitSent(Queue queue, Point point);
 
   // Of the courier.
   bool hasFailed() override;
@@ -111,6 +115,11 @@ private:
   std::array<std::optional<PinnedRing>, kQueues> rings;
   FirstFailure failure;
   std::array<uint64_t, kQueues> rests{};
+  struct DirectSends {
+    uint64_t count = 0;
+    std::array<uint64_t, 512> entries{}; ///< Their numbers at the courier, by send: a ring.
+  };
+  std::array<DirectSends, kQueues> direct; ///< By queue.
   std::vector<TraceSpan> spans;
   std::unique_ptr<Courier> courier;
   std::array<std::unique_ptr<Stream>, kQueues> streams;

@@ -78,9 +78,6 @@ Status QueueKernels::copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, con
 
 Status QueueKernels::sum(CUstream stream, CUdeviceptr to, std::span<const CUdeviceptr> parts, uint64_t floats) const {
   kc::SumPartsParams params{};
-  if (parts.size() > static_cast<size_t>(params.kMaxParts))
-    return Status::internal("a sum of " + std::to_string(parts.size()) + " parts, and a GPU adds at most " +
-                            std::to_string(params.kMaxParts) + " at a time; plan with fewer replicas");
   CUdeviceptr all = to | floats * sizeof(float);
   for (size_t p = 0; p < parts.size(); ++p) {
     params.from[p] = pointer<const float>(parts[p]);

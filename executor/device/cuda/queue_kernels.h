@@ -4,6 +4,7 @@
 #include "executor/device/box.h"
 #include "executor/device/device.h"
 #include "kernels/cuda/library.h"
+#include "kernels/cuda/queue.h"
 
 namespace maestro::executor {
 
@@ -14,6 +15,8 @@ public:
   Status put(CUstream stream, CUdeviceptr to, std::span<const std::byte> bytes) const;
   Status fillZero(CUstream stream, CUdeviceptr to, uint64_t bytes) const;
   Status copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, const Box &box) const;
+  static constexpr size_t kMaxSumParts = kernels::cuda::SumPartsParams::kMaxParts;
+  /// Of at most so many parts.
   Status sum(CUstream stream, CUdeviceptr to, std::span<const CUdeviceptr> parts, uint64_t floats) const;
 
 private:

@@ -27,7 +27,9 @@ const Settings &Settings::get() {
                                     fromEnvironment("MAESTRO_FAKE_CUDA_DEVICES", 2),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_MEMORY", uint64_t{8} << 30),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_VERSION", 13000),
-                                    std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr};
+                                    std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr,
+                                    std::getenv("MAESTRO_FAKE_CUDA_NO_EXPORT") == nullptr,
+                                    std::getenv("MAESTRO_FAKE_CUDA_NO_PEERS") == nullptr};
   return settings;
 }
 
@@ -42,11 +44,6 @@ Objects &Objects::get() {
   return *objects;
 }
 
-void Objects::requireContext(const char *who) {
-  if (!current)
-    complain(std::string(who) + " on a thread that has no current context");
-}
-
 } // namespace maestro::cuda::fake
 
 using namespace maestro::cuda::fake;
@@ -58,6 +55,7 @@ struct Contexts {
 } contexts;
 
 CUcontext contextOf(CUdevice device) { return reinterpret_cast<CUcontext>(&contexts.uses[device]); }
+CUdevice deviceOf(CUcontext context) { return static_cast<CUdevice>(reinterpret_cast<int *>(context) - contexts.uses); }
 bool exists(CUdevice device) { return device >= 0 && static_cast<uint64_t>(device) < Settings::get().devices; }
 
 struct NamedError {
@@ -72,6 +70,9 @@ constexpr NamedError kErrors[] = {
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
      "CUDA-capable device(s) is/are busy or unavailable"},
+    {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+     "peer access is not supported between these two devices"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
@@ -83,6 +84,16 @@ const NamedError *find(CUresult result) {
       return &error;
   return nullptr;
 }
+
+} // namespace
+
+CUdevice Objects::requireContext(const char *who) {
+  if (!current)
+    complain(std::string(who) + " on a thread that has no current context");
+  return deviceOf(current);
+}
+
+namespace {
 
 /// At exit, when whoever used the driver has given back all that it took.
 __attribute__((destructor)) void checkLeftovers() {
@@ -150,6 +161,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
     *value = 227 << 10;
     break;
+  case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    *value = Settings::get().exports;
+    break;
   case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
   case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     *value = 1;
@@ -208,7 +222,23 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
   if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
       !exists(properties->location.id))
     return CUDA_ERROR_INVALID_VALUE;
-  return Memory::get().create(handle, bytes);
+  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE && !Settings::get().exports)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return Memory::get().create(handle, bytes, properties->location.id,
+                              properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long) {
+  return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+             ? Memory::get().exportTo(static_cast<int *>(shareable), handle)
+             : CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+                                        CUmemAllocationHandleType type) {
+  Objects::requireContext("cuMemImportFromShareableHandle");
+  return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+             ? Memory::get().import(handle, static_cast<int>(reinterpret_cast<intptr_t>(shareable)))
+             : CUDA_ERROR_NOT_SUPPORTED;
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { return Memory::get().release(handle); }
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
@@ -216,8 +246,9 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
   return offset == 0 ? Memory::get().map(address, bytes, handle) : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) { return Memory::get().unmap(address, bytes); }
-CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *, size_t count) {
-  return count > 0 ? Memory::get().allow(address, bytes) : CUDA_ERROR_INVALID_VALUE;
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count) {
+  return count == 1 && exists(access->location.id) ? Memory::get().allow(address, bytes, access->location.id)
+                                                   : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
   Objects::requireContext("cuMemHostAlloc");
@@ -237,6 +268,6 @@ CUresult cuMemHostUnregister(void *pointer) {
 }
 CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *pointer, unsigned) {
   *address = reinterpret_cast<CUdeviceptr>(pointer);
-  Memory::get().kindOf("cuMemHostGetDevicePointer", *address, 1);
+  Memory::get().kindOf("cuMemHostGetDevicePointer", *address, 1, 0);
   return CUDA_SUCCESS;
 }

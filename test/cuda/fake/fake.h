@@ -8,7 +8,7 @@ namespace maestro::cuda::fake {
 
 struct Settings {
   uint64_t seed, delayUs, devices, memory, version;
-  bool inUse;
+  bool inUse, exports, hasPeers;
   static const Settings &get();
 };
 

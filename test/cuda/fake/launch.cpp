@@ -5,7 +5,9 @@
 #include "test/cuda/fake/kernels.h"
 #include "test/cuda/fake/memory.h"
 #include "test/cuda/fake/objects.h"
+#include "test/cuda/fake/transfer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -59,21 +61,21 @@ CUstream_st &require(const char *who, CUstream stream) {
 
 void *asPointer(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
 
-Memory::Kind kindOf(const char *who, const char *which, CUdeviceptr address, size_t bytes) {
-  return Memory::get().kindOf(std::string(who) + ", " + which, address, bytes);
+Memory::Kind kindOf(const char *who, const char *which, CUdeviceptr address, size_t bytes, CUdevice device) {
+  return Memory::get().kindOf(std::string(who) + ", " + which, address, bytes, device);
 }
 
 /// What a copy may be; looked at when it is queued and when it runs.
-void checkCopy(const char *who, CUdeviceptr to, size_t toBytes, CUdeviceptr from, size_t fromBytes) {
-  bool fromDevice = kindOf(who, "source", from, fromBytes) == Memory::Kind::Device;
-  if (kindOf(who, "destination", to, toBytes) != Memory::Kind::Device && !fromDevice)
+void checkCopy(const char *who, CUdevice device, CUdeviceptr to, size_t toBytes, CUdeviceptr from, size_t fromBytes) {
+  bool fromDevice = kindOf(who, "source", from, fromBytes, device) == Memory::Kind::Device;
+  if (kindOf(who, "destination", to, toBytes, device) != Memory::Kind::Device && !fromDevice)
     complain(std::string(who) + " from host to host memory, which waits for the stream");
 }
 
-std::atomic<uint64_t> &wordAt(const char *who, CUdeviceptr address) {
+std::atomic<uint64_t> &wordAt(const char *who, CUdeviceptr address, CUdevice device) {
   if (address % 8 != 0)
     complain(std::string(who) + ": a word that is not aligned to 8 bytes");
-  kindOf(who, "word", address, 8);
+  kindOf(who, "word", address, 8, device);
   return *static_cast<std::atomic<uint64_t> *>(asPointer(address));
 }
 
@@ -120,13 +122,38 @@ extern "C" __attribute__((visibility("default"))) uint64_t maestroFakeCudaThread
   return maestro::kernels::cuda::host::threadInGrid();
 }
 
+extern "C" __attribute__((visibility("default"))) void maestroFakeCudaTransfer(const char *who, CUstream stream,
+                                                                               CUdeviceptr memory, size_t bytes,
+                                                                               std::shared_ptr<Transfer> transfer) {
+  CUstream_st &queue = require(who, stream);
+  auto check = [=, device = queue.device] { kindOf(who, "memory", memory, bytes, device); };
+  check();
+  queue.push(Touches::Nothing, [=] {
+    check();
+    for (size_t at = 0; at < bytes;) {
+      size_t ready = transfer->ready();
+      if (ready == Transfer::kEnded)
+        return;
+      if (ready == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+        continue;
+      }
+      ready = std::min(ready, bytes - at);
+      Memory::get().open();
+      transfer->move(static_cast<std::byte *>(asPointer(memory)) + at, ready);
+      Memory::get().close();
+      at += ready;
+    }
+  });
+}
+
 // ---- streams
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
-  Objects::requireContext("cuStreamCreate");
+  CUdevice device = Objects::requireContext("cuStreamCreate");
   if (flags != CU_STREAM_NON_BLOCKING)
     complain("cuStreamCreate of a stream that waits for the default stream");
-  *stream = Objects::get().streams.add(std::make_unique<CUstream_st>(Objects::get().streamsMade++));
+  *stream = Objects::get().streams.add(std::make_unique<CUstream_st>(Objects::get().streamsMade++, device));
   return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream stream) {
@@ -150,9 +177,10 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
   if (flags != CU_STREAM_WAIT_VALUE_GEQ)
     complain("cuStreamWaitValue64 with flags that the fake does not know");
   CUstream_st &queue = require("cuStreamWaitValue64", stream);
-  wordAt("cuStreamWaitValue64", address);
+  CUdevice device = queue.device;
+  wordAt("cuStreamWaitValue64", address, device);
   queue.push(Touches::Nothing, [=] {
-    auto &word = wordAt("cuStreamWaitValue64", address);
+    auto &word = wordAt("cuStreamWaitValue64", address, device);
     while (static_cast<int64_t>(word.load() - value) < 0)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   });
@@ -160,8 +188,9 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
 }
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned) {
   CUstream_st &queue = require("cuStreamWriteValue64", stream);
-  wordAt("cuStreamWriteValue64", address);
-  queue.push(Touches::Memory, [=] { wordAt("cuStreamWriteValue64", address).store(value); });
+  CUdevice device = queue.device;
+  wordAt("cuStreamWriteValue64", address, device);
+  queue.push(Touches::Memory, [=] { wordAt("cuStreamWriteValue64", address, device).store(value); });
   return CUDA_SUCCESS;
 }
 
@@ -209,9 +238,10 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   CUstream_st &queue = require("cuMemcpyAsync", stream);
-  checkCopy("cuMemcpyAsync", to, bytes, from, bytes);
+  auto check = [=, device = queue.device] { checkCopy("cuMemcpyAsync", device, to, bytes, from, bytes); };
+  check();
   queue.push(Touches::Memory, [=] {
-    checkCopy("cuMemcpyAsync", to, bytes, from, bytes);
+    check();
     std::memcpy(asPointer(to), asPointer(from), bytes);
   });
   return CUDA_SUCCESS;
@@ -228,8 +258,8 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
   CUdeviceptr from = start(box.srcMemoryType, box.srcDevice, box.srcPitch, box.srcXInBytes, box.srcY);
   if (box.WidthInBytes == 0 || box.Height == 0 || box.dstPitch < box.WidthInBytes || box.srcPitch < box.WidthInBytes)
     return CUDA_ERROR_INVALID_VALUE;
-  auto check = [=] {
-    checkCopy("cuMemcpy2DAsync", to, (box.Height - 1) * box.dstPitch + box.WidthInBytes, from,
+  auto check = [=, device = queue.device] {
+    checkCopy("cuMemcpy2DAsync", device, to, (box.Height - 1) * box.dstPitch + box.WidthInBytes, from,
               (box.Height - 1) * box.srcPitch + box.WidthInBytes);
   };
   check();
@@ -242,8 +272,8 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   CUstream_st &queue = require("cuMemsetD8Async", stream);
-  auto check = [=] {
-    if (kindOf("cuMemsetD8Async", "destination", to, bytes) != Memory::Kind::Device)
+  auto check = [=, device = queue.device] {
+    if (kindOf("cuMemsetD8Async", "destination", to, bytes, device) != Memory::Kind::Device)
       complain("cuMemsetD8Async of host memory, which waits for the stream");
   };
   check();

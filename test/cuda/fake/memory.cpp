@@ -4,11 +4,35 @@
 
 #include <cstring>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace maestro::cuda::fake {
 namespace {
 
 constexpr unsigned char kRubbish = 0xcd; ///< As f32, −4e8: it shows.
+
+/// Behind the bytes of memory that can be opened by its file.
+struct FileEnd {
+  uint64_t magic = 0x6d61657374726f67;
+  CUdevice device = 0;
+};
+
+/// Full of rubbish.
+int makeFile(size_t bytes, CUdevice device) {
+  int file = ::memfd_create("fake GPU", MFD_CLOEXEC);
+  FileEnd end;
+  end.device = device;
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes + sizeof end)) != 0 ||
+      ::pwrite(file, &end, sizeof end, static_cast<off_t>(bytes)) != sizeof end)
+    return -1;
+  void *memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED)
+    return -1;
+  std::memset(memory, kRubbish, bytes);
+  ::munmap(memory, bytes);
+  return file;
+}
 
 uintptr_t asNumber(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 void *asPointer(uintptr_t address) { return reinterpret_cast<void *>(address); }
@@ -50,14 +74,39 @@ CUresult Memory::unreserve(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::create(CUmemGenericAllocationHandle *handle, size_t bytes) {
+CUresult Memory::create(CUmemGenericAllocationHandle *handle, size_t bytes, CUdevice device, bool isExportable) {
   if (bytes == 0 || bytes % kGranule != 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex);
   if (usedBytes + bytes > Settings::get().memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
+  int file = isExportable ? makeFile(bytes, device) : -1;
+  if (isExportable && file < 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   usedBytes += bytes;
-  physical[ *handle = ++lastHandle] = {bytes, 1};
+  physical[ *handle = ++lastHandle] = {bytes, device, file, true};
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::exportTo(int *descriptor, CUmemGenericAllocationHandle handle) {
+  std::lock_guard lock(mutex);
+  auto found = physical.find(handle);
+  if (found == physical.end() || found->second.file < 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  *descriptor = ::dup(found->second.file);
+  return *descriptor < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+CUresult Memory::import(CUmemGenericAllocationHandle *handle, int descriptor) {
+  struct stat facts {};
+  FileEnd end;
+  if (::fstat(descriptor, &facts) != 0 || facts.st_size <= static_cast<off_t>(sizeof end))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto bytes = static_cast<size_t>(facts.st_size) - sizeof end;
+  if (::pread(descriptor, &end, sizeof end, static_cast<off_t>(bytes)) != sizeof end || end.magic != FileEnd().magic)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(mutex);
+  physical[ *handle = ++lastHandle] = {bytes, end.device, ::dup(descriptor), false};
   return CUDA_SUCCESS;
 }
 
@@ -65,7 +114,10 @@ void Memory::drop(CUmemGenericAllocationHandle handle) {
   auto found = physical.find(handle);
   if (--found->second.uses > 0)
     return;
-  usedBytes -= found->second.bytes;
+  if (found->second.isOwn)
+    usedBytes -= found->second.bytes;
+  if (found->second.file >= 0)
+    ::close(found->second.file);
   physical.erase(found);
 }
 
@@ -88,12 +140,16 @@ CUresult Memory::map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHa
   if (address % kGranule != 0 || address + bytes > room->first + room->second ||
       (next != ranges.end() && next->first < address + bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  ::mmap(asPointer(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-         0);
-  std::memset(asPointer(address), kRubbish, bytes);
-  ::mprotect(asPointer(address), bytes, PROT_NONE);
+  if (int file = source->second.file; file >= 0) {
+    ::mmap(asPointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0);
+  } else {
+    ::mmap(asPointer(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+           -1, 0);
+    std::memset(asPointer(address), kRubbish, bytes);
+    ::mprotect(asPointer(address), bytes, PROT_NONE);
+  }
   ++source->second.uses;
-  ranges[address] = {bytes, Kind::Device, handle, false};
+  ranges[address] = {bytes, Kind::Device, handle, 0};
   return CUDA_SUCCESS;
 }
 
@@ -111,12 +167,14 @@ CUresult Memory::unmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::allow(CUdeviceptr address, size_t bytes) {
+CUresult Memory::allow(CUdeviceptr address, size_t bytes, CUdevice device) {
   std::lock_guard lock(mutex);
   auto found = ranges.find(address);
   if (found == ranges.end() || found->second.bytes != bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  found->second.isAllowed = true;
+  if (device != physical.at(found->second.handle).device && !Settings::get().hasPeers)
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  found->second.devices |= uint64_t{1} << device;
   if (working > 0)
     ::mprotect(asPointer(address), bytes, PROT_READ | PROT_WRITE);
   return CUDA_SUCCESS;
@@ -169,7 +227,7 @@ uint64_t Memory::freeBytes() {
   return Settings::get().memory - usedBytes;
 }
 
-Memory::Kind Memory::kindOf(const std::string &who, uintptr_t address, size_t bytes) {
+Memory::Kind Memory::kindOf(const std::string &who, uintptr_t address, size_t bytes, CUdevice device) {
   std::lock_guard lock(mutex);
   auto found = ranges.upper_bound(address);
   if (found == ranges.begin() || (--found, found->first + found->second.bytes <= address))
@@ -180,8 +238,8 @@ Memory::Kind Memory::kindOf(const std::string &who, uintptr_t address, size_t by
     if (++found == ranges.end() || found->first != next || found->second.kind != kind)
       complain(who + ": goes beyond the end of its memory");
   }
-  if (!found->second.isAllowed)
-    complain(who + ": memory to which cuMemSetAccess gave no access");
+  if ((found->second.devices >> device & 1) == 0)
+    complain(who + ": memory to which cuMemSetAccess gave GPU " + std::to_string(device) + " no access");
   return kind;
 }
 
@@ -217,7 +275,7 @@ void Memory::close() {
 
 void Memory::setAccess(bool allowed) {
   for (const auto &[address, range] : ranges)
-    if (range.kind == Kind::Device && range.isAllowed)
+    if (range.kind == Kind::Device && range.isAllowed())
       ::mprotect(asPointer(address), range.bytes, allowed ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 

@@ -22,11 +22,14 @@ public:
 
   CUresult reserve(CUdeviceptr *address, size_t bytes);
   CUresult unreserve(CUdeviceptr address, size_t bytes);
-  CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes);
+  /// Memory of a device; another process can open what is exportable.
+  CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, CUdevice device, bool isExportable);
   CUresult release(CUmemGenericAllocationHandle handle);
+  CUresult exportTo(int *descriptor, CUmemGenericAllocationHandle handle);
+  CUresult import(CUmemGenericAllocationHandle *handle, int descriptor);
   CUresult map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle);
   CUresult unmap(CUdeviceptr address, size_t bytes);
-  CUresult allow(CUdeviceptr address, size_t bytes);
+  CUresult allow(CUdeviceptr address, size_t bytes, CUdevice device);
 
   CUresult allocateHost(void **pointer, size_t bytes);
   CUresult freeHost(void *pointer);
@@ -34,8 +37,9 @@ public:
   CUresult unregisterHost(void *pointer);
 
   uint64_t freeBytes();
-  /// What the bytes are; complains, in the caller's name, where they are not wholly the driver's.
-  Kind kindOf(const std::string &who, uintptr_t address, size_t bytes);
+  /// What the bytes are; complains, in the caller's name, where they are not wholly the driver's, or the device has no
+  /// access to them.
+  Kind kindOf(const std::string &who, uintptr_t address, size_t bytes, CUdevice device);
   /// What there still is, in words; empty: nothing.
   std::string leftovers();
 
@@ -47,11 +51,15 @@ private:
     size_t bytes;
     Kind kind;
     CUmemGenericAllocationHandle handle = 0;
-    bool isAllowed = true;
+    uint64_t devices = ~uint64_t{0}; ///< With access; a bit each.
+    bool isAllowed() const { return devices != 0; }
   };
   struct Physical {
     size_t bytes;
-    int uses; ///< The creator's, and mappings.
+    CUdevice device;
+    int file;     ///< −1: nobody else can open it.
+    bool isOwn;   ///< This process has created it.
+    int uses = 1; ///< The creator's, and mappings.
   };
   void setAccess(bool allowed);
   void drop(CUmemGenericAllocationHandle handle);

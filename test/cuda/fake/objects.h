@@ -29,7 +29,8 @@ private:
 
 struct Objects {
   static Objects &get();
-  static void requireContext(const char *who);
+  /// The current context's device.
+  static CUdevice requireContext(const char *who);
   std::string leftovers() const;
 
   std::mutex mutex; ///< Of the contexts' counts.

@@ -26,7 +26,8 @@ void maestro::cuda::fake::awaitRecording(const CUevent_st::Recording &recording)
   recorded.wait(lock, [&] { return recording.timeNs.load() != 0; });
 }
 
-CUstream_st::CUstream_st(uint64_t number) : number(number), thread([this] { serve(); }) {}
+CUstream_st::CUstream_st(uint64_t number, CUdevice device)
+    : device(device), number(number), thread([this] { serve(); }) {}
 
 CUstream_st::~CUstream_st() {
   {

@@ -23,10 +23,11 @@ struct CUevent_st {
 
 struct CUstream_st {
 public:
-  CUstream_st(uint64_t number);
+  CUstream_st(uint64_t number, CUdevice device);
   /// After what is queued.
   ~CUstream_st();
 
+  const CUdevice device;
   enum class Touches : uint8_t { Nothing, Memory };
   void push(Touches touches, std::function<void()> work);
   void awaitIdle();

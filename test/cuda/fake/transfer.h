@@ -1,0 +1,25 @@
+// Work that other libraries of the fake put on its streams.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace maestro::cuda::fake {
+
+/// Moves the bytes of some memory, in order, to or from somewhere else.
+class Transfer {
+public:
+  static constexpr size_t kEnded = ~size_t{0};
+  virtual ~Transfer() = default;
+  /// How many can be moved now; kEnded: none any more.
+  virtual size_t ready() = 0;
+  virtual void move(std::byte *memory, size_t bytes) = 0;
+};
+
+} // namespace maestro::cuda::fake
+
+/// Queues it for memory that the stream's device may use; `who` is blamed where it may not.
+extern "C" void maestroFakeCudaTransfer(const char *who, CUstream stream, CUdeviceptr memory, size_t bytes,
+                                        std::shared_ptr<maestro::cuda::fake::Transfer> transfer);

@@ -1,0 +1,60 @@
+// What GPUs of different processes write to each other, moved by NCCL: bulk alone, with the counts behind it.
+// Everything else goes the way that ranks have anyway (memory of neighbours, or a network), and so does word of what
+// NCCL moves:
+//
+//   courier: write ──▶ record in the peer's ring ──▶ the peer's thread: ncclRecv straight to its place
+//                  └─▶ ncclSend on the pair's stream                    │
+//            signal ─▶ record ─────────────────────▶ the count, when all that was received before is there
+//
+// One communicator of two ranks for each pair and direction, each with a stream of its own, so that nothing waits in a
+// circle. They are made, and used once, before the job begins: in the same order by all processes. A receive is posted
+// when its send is known, so none occupies a GPU while it waits for a peer that has nothing to send.
+//
+// A process has one rank, as communicators belong to one GPU.
+#pragma once
+
+#include "base/status.h"
+#include "transport/abort.h"
+#include "transport/fabric.h"
+#include "transport/nccl/places.h"
+#include "transport/segments.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace maestro::transport {
+
+struct NcclOptions {
+  uint32_t rank = 0;        ///< This process's.
+  uint32_t device = 0;      ///< Its GPU's number in the plan.
+  std::set<uint32_t> peers; ///< Ranks with which it shares places.
+};
+
+class NcclFabric : public Fabric {
+public:
+  /// Unavailable where the library is missing or too old.
+  static Result<std::unique_ptr<NcclFabric>> open(const NcclOptions &options, const NcclPlaces &places,
+                                                  const Segments &segments, const Abort &abort);
+
+  // ---- before things move, by one thread
+
+  /// "NCCL 2.28.9"
+  virtual std::string name() const = 0;
+  const std::set<uint32_t> &peers() const { return ranks; }
+  /// For each rank that this one sends to: what that one must know. Then what others have told of their ways here.
+  virtual std::map<uint32_t, std::vector<std::byte>> cards() const = 0;
+  /// By all processes at a time: connects, by sender, and sends a byte each way. From now on things move.
+  virtual Status start(const std::map<uint32_t, std::vector<std::byte>> &cards) = 0;
+
+protected:
+  explicit NcclFabric(std::set<uint32_t> peers) : ranks(std::move(peers)) {}
+
+private:
+  const std::set<uint32_t> ranks;
+};
+
+} // namespace maestro::transport
