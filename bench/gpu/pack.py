@@ -89,13 +89,13 @@ def make_cases(folder: pathlib.Path) -> dict:
     folder.mkdir()
     scratch = runs.Scratch("gpu", folder)
     bench, cases = scratch.bench(), {}
-    for name, (case_name, devices, plan_arguments, run_arguments) in runs_test.CASES.items():
+    for name, (case_name, devices, plan_arguments) in runs_test.CASES.items():
         case = runs.zoo_case(case_name)
         model = runs_test.model(scratch, name, case)
         model = copied(folder, model) if model.suffix == ".onnx" else model
         plans = plan(bench, name, model, devices, "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", *plan_arguments)
         data = shards.write_shards(shards.make_samples(case, 16, seed=5), folder / f"{name}-data")
-        out = bench.run(plans["cpu"], data, f"{name}-expected", "--steps", runs_test.STEPS, "--save-gradients", *run_arguments)
+        out = bench.run(plans["cpu"], data, f"{name}-expected", "--steps", runs_test.STEPS, "--save-gradients")
         gradients = safetensors(out / "gradients.safetensors")[0]
         norm = sum(float((gradient.astype("float64") ** 2).sum()) for gradient in gradients.values()) ** 0.5
         expected = {"losses": [float(loss) for loss in losses(out)], "loss_limits": runs_test.loss_limits(name),
@@ -105,7 +105,7 @@ def make_cases(folder: pathlib.Path) -> dict:
         shutil.rmtree(out)
         cases[name] = {"plans": {kind: plans[kind].name for kind in KINDS}, "devices": devices, **expected,
                        "data": [str(path.relative_to(folder)) for path in sorted(pathlib.Path(folder / f"{name}-data").glob("*"))],
-                       "arguments": run_arguments, "steps": runs_test.STEPS}
+                       "steps": runs_test.STEPS}
     for name, (size, layers) in SPEED.items():
         cases[f"speed-{name}"] = make_speed(bench, folder, name, size, layers)
     return cases

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import array
+import concurrent.futures
 import glob
 import json
 import os
@@ -26,7 +27,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARY_PLACES = ["/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu", *(
     f"{place}/nvidia/{part}/lib" for place in ("/usr/lib/python3*/*-packages", "/usr/local/lib/python3*/*-packages", "/opt/*/lib/python3*/site-packages",
-                                               os.path.expanduser("~/.local/lib/python3*/site-packages"), *sys.path) for part in ("cublas", "cu13", "cu12"))]
+                                               os.path.expanduser("~/.local/lib/python3*/site-packages"), *sys.path) for part in ("cublas", "cu13", "cu12", "nccl"))]
 
 
 def first(text: str, pattern: str) -> str:
@@ -44,15 +45,17 @@ class Machine:
         places = [place for pattern in LIBRARY_PLACES for place in sorted(glob.glob(pattern), reverse=True) if glob.glob(place + "/libcublasLt.so.1*")]
         self.facts["cublasLt"] = places[0] if places else "not found"
         drivers = glob.glob("/usr/lib/x86_64-linux-gnu/libcuda.so.1") + glob.glob("/usr/local/nvidia/lib64/libcuda.so.1") + glob.glob("/usr/lib64/libcuda.so.1")
-        self.libraries = [place for place in (os.environ.get("LD_LIBRARY_PATH"), str(self.bin), *places[:1], *(os.path.dirname(path) for path in drivers[:1])) if place]
+        nccl_places = [place for pattern in LIBRARY_PLACES for place in sorted(glob.glob(pattern), reverse=True) if glob.glob(place + "/libnccl.so.2")]
+        self.facts["nccl"] = nccl_places[0] if nccl_places else "not found"
+        self.libraries = [place for place in (os.environ.get("LD_LIBRARY_PATH"), str(self.bin), *places[:1], *nccl_places[:1], *(os.path.dirname(path) for path in drivers[:1])) if place]
 
     def kind(self) -> str:
         return "h200" if "H200" in self.name else "h100-sxm"
 
-    def run(self, program: str, *arguments, seconds: float, cwd=None) -> tuple[int, str]:
+    def run(self, program: str, *arguments, seconds: float, cwd=None, variables=None) -> tuple[int, str]:
         """By the loader that was packed, since the machine's own C library may be older. Status 124: it took too long."""
         line = [self.bin / "ld-linux-x86-64.so.2", "--library-path", ":".join(self.libraries), self.bin / program, *map(str, arguments)]
-        environment = os.environ | {"GOMP_SPINCOUNT": "10000"}  # Else maestro-run sets it and starts itself anew, which here is the loader.
+        environment = os.environ | (variables or {}) | {"GOMP_SPINCOUNT": "10000"}  # Else maestro-run sets it and starts itself anew, which here is the loader.
         try:
             done = subprocess.run([*map(str, line)], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired as late:
@@ -83,12 +86,12 @@ def metrics(out: pathlib.Path) -> list[dict]:
 
 
 def parity(machine, name, case, seconds):
-    """Losses and gradients beside the CPU's, and two runs the same."""
+    """Losses and gradients beside the CPU's, and two runs the same: ranks as processes, which map each other's memory, and as threads."""
     cases, found = machine.folder / "cases", []
     for attempt in range(2):
         out = cases / f"{name}-out{attempt}"
         status, said = machine.run("maestro-run", case["plans"][machine.kind()], "--data", *case["data"], "--out", out, "--steps", case["steps"], "--save-gradients",
-                                   "--quiet", *case["arguments"], seconds=seconds / 2, cwd=cases)
+                                   "--quiet", *(["--ranks", "processes"] if case["devices"] > 1 and attempt == 0 else []), seconds=seconds / 2, cwd=cases)
         if status:
             return {"good": False, "status": status, "said": said[-2000:]}
         found.append(out)
@@ -108,6 +111,23 @@ def parity(machine, name, case, seconds):
     same = all((found[0] / relative).read_bytes() == (found[1] / relative).read_bytes()
                for relative in (path.relative_to(found[0]) for path in found[0].glob("checkpoint-*/*.safetensors")))
     return {"good": good and same, "repeats": same, **result}
+
+
+def nccl(machine, name, case, seconds):
+    """Two processes on one GPU, as an engine starts them: what NCCL moves gives the same bits as memory that both map."""
+    cases, saved, versions = machine.folder / "cases", [], []
+    for transport in ("auto", "nccl"):
+        out, port = cases / f"{name}-{transport}", str(20000 + os.getpid() % 20000)
+        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MAESTRO_JOB_SECRET": os.urandom(16).hex(), "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            ends = list(pool.map(lambda rank: machine.run("maestro-run", case["plans"][machine.kind()], "--data", *case["data"], "--out", out, "--steps", 2, "--transport",
+                                                          transport, seconds=seconds / 2, cwd=cases, variables={**common, "RANK": str(rank)}), range(2)))
+        said = "\n".join(text for _, text in ends)
+        if any(status for status, _ in ends):
+            return {"good": False, "transport": transport, "statuses": [status for status, _ in ends], "said": said[-2000:]}
+        versions.append(first(said, r"have met: (.*)"))
+        saved.append({path.name: path.read_bytes() for path in out.glob("checkpoint-*/*.safetensors")})
+    return {"good": saved[0] == saved[1], "ways": versions}
 
 
 def speed(machine, name, case, seconds):
@@ -148,6 +168,8 @@ def main() -> int:
             part = speed if case.get("speed") else parity
             parts[name] = (90, lambda seconds, part=part, name=name, case=case: part(machine, name, case, seconds))
         parts["world"] = (90, lambda seconds: google_test(machine, "world_test", "*CudaThreads*:*CudaMapped*", seconds))
+        if two := next((name for name, case in pack["cases"].items() if case.get("devices", 1) > 1), None):
+            parts["nccl"] = (60, lambda seconds: nccl(machine, "nccl", pack["cases"][two], seconds))
         for name, (limit, part) in parts.items():
             if options.parts not in name:
                 continue
