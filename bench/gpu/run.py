@@ -118,7 +118,7 @@ def nccl(machine, name, case, seconds):
     cases, saved, versions = machine.folder / "cases", [], []
     for transport in ("auto", "nccl"):
         out, port = cases / f"{name}-{transport}", str(20000 + os.getpid() % 20000)
-        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MAESTRO_JOB_SECRET": os.urandom(16).hex(), "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+        common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MAESTRO_JOB_SECRET": os.urandom(16).hex()}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             ends = list(pool.map(lambda rank: machine.run("maestro-run", case["plans"][machine.kind()], "--data", *case["data"], "--out", out, "--steps", 2, "--transport",
                                                           transport, seconds=seconds / 2, cwd=cases, variables={**common, "RANK": str(rank)}), range(2)))

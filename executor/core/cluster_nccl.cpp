@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <vector>
@@ -24,44 +25,55 @@ using transport::NcclFabric;
 using Bytes = transport::Control::Bytes;
 using Records = std::vector<Bytes>;
 
-/// What a process says of itself: why it cannot, or the library's version; nothing where it has no use for it.
+/// What a process says of itself: why it cannot, or the library's version and its GPU; nothing where it has no use for
+/// it. And what then holds for all.
 struct Presence {
-  bool isUsed = false;
-  std::string why, version;
+  bool isUsed = false, sharesGpus = false;
+  std::string why, name, gpu;
+  int version = 0;
 };
 Bytes encode(const Presence &own) {
-  return ByteWriter().number<uint8_t>(own.isUsed).text(own.why).text(own.version).take();
+  ByteWriter writer;
+  writer.number<uint8_t>(own.isUsed).number<uint8_t>(own.sharesGpus).text(own.why).text(own.name).text(own.gpu);
+  return writer.number(own.version).take();
 }
 Presence decodePresence(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Presence presence;
   presence.isUsed = reader.number<uint8_t>() != 0;
+  presence.sharesGpus = reader.number<uint8_t>() != 0;
   presence.why = reader.text();
-  presence.version = reader.text();
+  presence.name = reader.text();
+  presence.gpu = reader.text();
+  presence.version = reader.number<int>();
   return presence;
 }
 
-/// What holds for all: the version that all have, or the first reason why not.
+/// The first reason why not, or what all have.
 Presence judge(const Records &records) {
   Presence all;
   uint32_t first = 0;
-  for (uint32_t process = 0; process < records.size(); ++process) {
+  std::map<std::string, uint32_t> gpus; // Processes.
+  for (uint32_t process = 0; process < records.size() && all.why.empty(); ++process) {
     Presence each = decodePresence(records[process]);
     if (!each.isUsed)
       continue;
-    if (!all.isUsed)
-      first = process;
-    bool differs = all.isUsed && each.why.empty() && each.version != all.version;
-    all.isUsed = true;
-    if (all.version.empty())
-      all.version = each.version;
     if (!each.why.empty())
       all.why = each.why;
-    else if (differs)
-      all.why = fmt::format("process {} has {} and process {} has {}; install one version everywhere", first,
-                            all.version, process, each.version);
-    if (!all.why.empty())
-      return all;
+    else if (all.isUsed && each.version != all.version)
+      all.why = fmt::format("process {} has {} and process {} has {}; install one version everywhere", first, all.name,
+                            process, each.name);
+    auto [other, isAlone] = gpus.emplace(each.gpu, process);
+    if (!isAlone && all.why.empty() && each.version < NcclFabric::kSharesGpus)
+      all.why = fmt::format("processes {} and {} share {}, which {} refuses; NCCL 2.30 or newer allows it, or start a "
+                            "process a GPU",
+                            other->second, process, each.gpu, each.name);
+    if (!all.isUsed)
+      first = process;
+    all.isUsed = true;
+    all.sharesGpus |= !isAlone;
+    all.name = each.name;
+    all.version = each.version;
   }
   return all;
 }
@@ -80,7 +92,8 @@ public:
       if (!status.isOk())
         own.why = fmt::format("process {} ({}): {}", control.process(), hostName(), status.message());
       else
-        own.version = fabric->name();
+        own.name = fabric->name(), own.version = fabric->version(),
+        own.gpu = fmt::format("GPU {} of {}", fabric->gpu(), hostName());
     }
     MAESTRO_ASSIGN(Bytes said, control.askForAll(encode(own), [](const Records &all) { return encode(judge(all)); }));
     return decodePresence(said);
@@ -166,9 +179,11 @@ Result<NcclWay> openNccl(bool isForced, const plan::Plan &plan, transport::Contr
       return Status::unavailable("--transport nccl: " + all.why);
     return NcclWay{nullptr, "; GPUs through the host's memory, not NCCL: " + all.why};
   }
+  if (all.sharesGpus)
+    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*replace=*/0);
   NcclWay way;
   MAESTRO_ASSIGN(way.fabric, opening.start());
-  way.text = "; between GPUs " + all.version;
+  way.text = "; between GPUs " + all.name + (all.sharesGpus ? ", several processes a GPU" : "");
   return way;
 }
 

@@ -313,10 +313,15 @@ std::set<uint32_t> World::peersOf(transport::RankRange here, bool bulkOnly) cons
 }
 
 void World::publishCounters(uint32_t rank) const {
-  if (fabric && rank == segments->ranksHere().first) {
-    transport::Traffic traffic = fabric->traffic();
-    counted.networkBytes[rank].store(static_cast<int64_t>(traffic.bytes), std::memory_order_relaxed);
-    counted.networkBusyNs[rank].store(traffic.busyNs, std::memory_order_relaxed);
+  if (rank == segments->ranksHere().first) {
+    transport::Traffic all;
+    for (const transport::Fabric *each : {fabric, bulkFabric})
+      if (each) {
+        transport::Traffic traffic = each->traffic();
+        all = {all.bytes + traffic.bytes, all.busyNs + traffic.busyNs};
+      }
+    counted.networkBytes[rank].store(static_cast<int64_t>(all.bytes), std::memory_order_relaxed);
+    counted.networkBusyNs[rank].store(all.busyNs, std::memory_order_relaxed);
   }
   if (segments->ranksHere().has(root()))
     return;

@@ -117,7 +117,10 @@ public:
   /// Where ranks with GPUs tell each other what NCCL moves; nowhere but between processes that an engine has started.
   const transport::NcclPlaces &ncclPlaces() const { return nccl; }
   /// Another rank's bulk is reached by a fabric of its own.
-  void reachBulkBy(uint32_t rank, transport::Fabric &way) { segments->reachBulkBy(rank, way); }
+  void reachBulkBy(uint32_t rank, transport::Fabric &way) {
+    bulkFabric = &way;
+    segments->reachBulkBy(rank, way);
+  }
   /// The rank's bulk is in memory of its device, which devices of this process have at this address.
   void placeBulk(uint32_t rank, std::byte *address) { segments->placeBulk(rank, address); }
   void connect(transport::Fabric &way) {
@@ -203,7 +206,7 @@ private:
   SharedOutcome *shared = nullptr;
   transport::Place countersPlace; ///< In the root's segment.
   SharedCounters counted;         ///< There, or where the root is elsewhere, what is known here.
-  transport::Fabric *fabric = nullptr;
+  transport::Fabric *fabric = nullptr, *bulkFabric = nullptr; ///< Null: nobody is reached that way.
   /// Who writes to whom: each of the first to each of the others, or back.
   struct Meeting {
     std::vector<uint32_t> some, others;

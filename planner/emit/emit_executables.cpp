@@ -108,8 +108,8 @@ void PlanEmitter::accountMemory(const Stage &stage, fb::ExecutableT &executable)
     host = {std::max(host.own, at.own), std::max(host.scratch, at.scratch), at.process};
   }
   executable.peak_bytes = host.all() + bytes;
-  uint64_t staging = onCpu ? reductionBytes(stage) : 0;
-  if (onCpu && stage.layout->tensor > 1) // Two turns of what the others send.
+  uint64_t staging = reductionBytes(stage);
+  if (stage.layout->tensor > 1) // Two turns of what the others send.
     staging += 2 * kExchangeBytes * static_cast<uint64_t>(stage.layout->tensor - 1);
   for (size_t replica = 0; replica < stage.layout->replicas(); ++replica)
     for (uint32_t number : stage.layout->group(replica, executable.stage)) {

@@ -62,7 +62,6 @@ class Ranks:
             if self.scratch.check(f"{transport}: ends well", statuses == [0, 0], "\n".join(said) if statuses != [0, 0] else ""):
                 self.scratch.check(f"{transport}: what is said", re.search(expected, said[0], re.MULTILINE) is not None, said[0])
                 self.note(transport)
-        self.scratch.check("the bits do not depend on the way", all(result == self.results[0] for result in self.results))
 
     def judge_missing(self):
         """A library that is too old in one process ends a job that asks for it, with one cause; auto goes on."""
@@ -73,6 +72,12 @@ class Ranks:
             statuses, said = self.start("--steps", 1, "--quiet", "--transport", "nccl", changes=changes).end()
             good = statuses == [2, 2] and all(re.search(cause, each) for each in said)
             self.scratch.check(f"a version that does not fit: {cause[-30:]}", good, f"{statuses}: {said}")
+        for version, cause in (("22809", r"processes 0 and 1 share GPU 0 of .*, which NCCL 2\.28\.9 refuses; NCCL 2\.30"), ("23000", None)):
+            one = {process: ({"MAESTRO_FAKE_CUDA_DEVICES": "1", "MAESTRO_FAKE_NCCL_VERSION": version}, None) for process in range(2)}
+            statuses, said = self.start("--steps", 2, "--out", f"one{version}", "--transport", "nccl", changes=one).end()
+            good = statuses == [2, 2] and re.search(cause, said[0]) if cause else statuses == [0, 0] and "several processes a GPU" in said[0]
+            self.scratch.check(f"one GPU, NCCL {version}", bool(good), f"{statuses}: {said}")
+        self.note("one23000")
         statuses, said = self.start("--steps", 1, "--transport", "libfabric", changes=old).end()
         good = statuses == [0, 0] and "GPUs through the host's memory, not NCCL: process 1" in said[0]
         self.scratch.check("libfabric without NCCL", good, f"{statuses}: {said}")
@@ -104,6 +109,7 @@ def main() -> int:
     ranks.judge_forked()
     ranks.judge_started()
     ranks.judge_missing()
+    scratch.check("the bits do not depend on the way", len(ranks.results) == 7 and all(result == ranks.results[0] for result in ranks.results))
     ranks.judge_memory()
     for transport in ("auto", "nccl"):
         ranks.judge_death("--transport", transport)

@@ -198,6 +198,8 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
                         {3, {}, 1 << 20},
                         {16, {3000}, 4 << 10}};
   for (const Case &each : cases) {
+    if (each.members > 5 && std::get<0>(GetParam()) == DeviceKind::CudaNccl)
+      continue; // 240 communicators.
     Group group(GetParam(), each.members, each.counts, each.stagingBytes);
     EXPECT_LE(Reduction::stagingBytesPerMember(group.description),
               std::max<uint64_t>(each.stagingBytes, each.members * 128));

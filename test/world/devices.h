@@ -144,6 +144,7 @@ private:
       for (auto &[to, card] : ncclFabrics.back()->cards())
         cards[to][rank] = card;
     }
+    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0); // Where there are more ranks than GPUs.
     std::vector<std::thread> threads;
     std::atomic<uint32_t> started{0};
     for (uint32_t rank = 0; rank < world.ranks(); ++rank)

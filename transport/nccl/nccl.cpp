@@ -213,6 +213,8 @@ public:
   }
 
   std::string name() const override { return "NCCL " + cuda::ncclVersionText(nccl.version); }
+  int version() const override { return nccl.version; }
+  int gpu() const override { return context->device(); }
   std::map<uint32_t, std::vector<std::byte>> cards() const override {
     std::map<uint32_t, std::vector<std::byte>> all;
     for (const auto &[rank, way] : outgoing) {
@@ -289,7 +291,10 @@ public:
       });
     });
   }
-  Traffic traffic() const override { return {written.load(std::memory_order_relaxed), 0}; }
+  Traffic traffic() const override {
+    int64_t since = busySinceNs.load();
+    return {written.load(std::memory_order_relaxed), busyNs.load() + (since > 0 ? nowNs() - since : 0)};
+  }
 
 private:
   /// Memory of the first transfers.
@@ -355,6 +360,10 @@ private:
         moved |= receive(*way), works |= !way->counts.empty() || way->way->queued() != way->way->finished();
       int64_t now = nowNs();
       lastNs = moved ? now : lastNs;
+      if (works != (busySinceNs > 0)) {
+        busyNs += works ? 0 : now - busySinceNs;
+        busySinceNs = works ? now : 0;
+      }
       if (now - patrolNs > kPatrolNs) {
         patrolNs = now;
         patrol();
@@ -444,6 +453,7 @@ private:
   std::map<uint32_t, std::unique_ptr<Outgoing>> outgoing; ///< By receiver.
   std::map<uint32_t, std::unique_ptr<Incoming>> incoming; ///< By sender.
   std::atomic<uint64_t> written{0};
+  std::atomic<int64_t> busyNs{0}, busySinceNs{0}; ///< Up to the last time; 0: not now.
   std::atomic<bool> stopping{false};
   std::thread thread;
 };

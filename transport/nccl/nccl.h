@@ -44,6 +44,11 @@ public:
 
   /// "NCCL 2.28.9"
   virtual std::string name() const = 0;
+  /// Several ranks on one GPU, which it allows from 2.30 on, where it is told before start().
+  static constexpr int kSharesGpus = 23000;
+  virtual int version() const = 0;
+  /// Of this machine.
+  virtual int gpu() const = 0;
   const std::set<uint32_t> &peers() const { return ranks; }
   /// For each rank that this one sends to: what that one must know. Then what others have told of their ways here.
   virtual std::map<uint32_t, std::vector<std::byte>> cards() const = 0;

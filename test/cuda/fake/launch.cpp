@@ -122,6 +122,10 @@ extern "C" __attribute__((visibility("default"))) uint64_t maestroFakeCudaThread
   return maestro::kernels::cuda::host::threadInGrid();
 }
 
+extern "C" __attribute__((visibility("default"))) CUdevice maestroFakeCudaDevice(const char *who) {
+  return Objects::requireContext(who);
+}
+
 extern "C" __attribute__((visibility("default"))) void maestroFakeCudaTransfer(const char *who, CUstream stream,
                                                                                CUdeviceptr memory, size_t bytes,
                                                                                std::shared_ptr<Transfer> transfer) {

@@ -31,6 +31,7 @@ namespace {
 struct Meeting {
   static constexpr size_t kRoom = 256 << 10;
   std::atomic<uint32_t> joined, isOver;
+  std::atomic<CUdevice> devices[2];
   std::atomic<uint64_t> written, read;
   std::byte room[kRoom];
 };
@@ -172,6 +173,7 @@ NcclResult ncclCommInitRankConfig(NcclCommunicator **communicator, int ranks, Nc
   if (!meeting)
     return NcclResult{2};
   ++communicators;
+  meeting->devices[rank] = maestroFakeCudaDevice("ncclCommInitRankConfig");
   *communicator = new NcclCommunicator{std::make_shared<Shared>(meeting), id.bytes, rank};
   if (++meeting->joined == 2)
     ::shm_unlink(id.bytes);
@@ -179,6 +181,11 @@ NcclResult ncclCommInitRankConfig(NcclCommunicator **communicator, int ranks, Nc
 }
 NcclResult ncclCommGetAsyncError(NcclCommunicator *communicator, NcclResult *result) {
   const Meeting &meeting = *communicator->shared->meeting;
+  const char *several = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (meeting.joined == 2 && meeting.devices[0] == meeting.devices[1] && (!several || *several != '1')) {
+    *result = NcclResult{5};
+    return NcclResult::Success;
+  }
   *result = meeting.isOver ? NcclResult{6} : meeting.joined < 2 ? NcclResult::InProgress : NcclResult::Success;
   return NcclResult::Success;
 }

@@ -20,6 +20,8 @@ public:
 
 } // namespace maestro::cuda::fake
 
+/// Of the calling thread's context.
+extern "C" CUdevice maestroFakeCudaDevice(const char *who);
 /// Queues it for memory that the stream's device may use; `who` is blamed where it may not.
 extern "C" void maestroFakeCudaTransfer(const char *who, CUstream stream, CUdeviceptr memory, size_t bytes,
                                         std::shared_ptr<maestro::cuda::fake::Transfer> transfer);
