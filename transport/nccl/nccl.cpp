@@ -155,6 +155,7 @@ struct Outgoing {
   std::mutex mutex;                    ///< Of what is given.
   uint64_t records = 0;                ///< Written.
   std::array<Word *, kEvents> taken{}; ///< By transfer: counted when it has left.
+  std::atomic<uint64_t> counted{0};    ///< Transfers.
   /// Of the transfer that is done next, which has been queued.
   Word *nextTaken() const { return taken[way->finished() % kEvents]; }
 };
@@ -244,6 +245,8 @@ public:
         status = way->synchronize();
       MAESTRO_TRY(std::move(status).withContext(name() + ", from rank " + std::to_string(from) + " to rank " +
                                                 std::to_string(to)));
+      if (sends)
+        outgoing[to]->counted = way->finished();
     }
     thread = std::thread([this] { serve(); });
     return Status();
@@ -285,11 +288,13 @@ public:
     (void)tell(*way, record);
   }
   void awaitIdle() override {
-    await([&] {
+    bool isIdle = await([&] {
       return std::all_of(outgoing.begin(), outgoing.end(), [](const auto &each) {
-        return !each.second->way || each.second->way->queued() == each.second->way->finished();
+        return !each.second->way || each.second->way->queued() == each.second->counted;
       });
     });
+    while (!isIdle && thread.joinable() && !isOver) // The job has ended; communicators are given up.
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   Traffic traffic() const override {
     int64_t since = busySinceNs.load();
@@ -375,6 +380,7 @@ private:
     }
     if (abort.isRaised())
       giveUp();
+    isOver = true;
   }
   /// What has left.
   static bool collect(Outgoing &way) {
@@ -385,6 +391,7 @@ private:
         break;
       if (taken)
         transport::signal(*taken, 1);
+      ++way.counted;
       any = true;
     }
     return any;
@@ -453,8 +460,8 @@ private:
   std::map<uint32_t, std::unique_ptr<Outgoing>> outgoing; ///< By receiver.
   std::map<uint32_t, std::unique_ptr<Incoming>> incoming; ///< By sender.
   std::atomic<uint64_t> written{0};
-  std::atomic<int64_t> busyNs{0}, busySinceNs{0}; ///< Up to the last time; 0: not now.
-  std::atomic<bool> stopping{false};
+  std::atomic<int64_t> busyNs{0}, busySinceNs{0};   ///< Up to the last time; 0: not now.
+  std::atomic<bool> stopping{false}, isOver{false}; ///< The thread does nothing any more.
   std::thread thread;
 };
 

@@ -23,7 +23,9 @@ Courier::Courier(CourierListener &listener, Clock &clock, const std::array<Lane,
   thread = std::thread([this] { serve(); });
 }
 
-Courier::~Courier() {
+void Courier::stop() {
+  if (!thread.joinable())
+    return;
   stopping = true;
   transport::notify(point);
   thread.join();

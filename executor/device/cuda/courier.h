@@ -100,8 +100,9 @@ public:
   };
   Courier(CourierListener &listener, Clock &clock, const std::array<Lane, kQueues> &lanes,
           const transport::Abort *abort);
-  /// When all entries are done, or can no longer be.
-  ~Courier();
+  ~Courier() { stop(); }
+  /// Returns when all entries are done, or can no longer be; none may come any more.
+  void stop();
 
   /// Host's thread; the number that the stream is to write. Blocks while the ring is full.
   uint64_t push(Queue queue, const Entry &entry);

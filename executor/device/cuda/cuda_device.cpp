@@ -77,8 +77,9 @@ public:
     return std::unique_ptr<Device>(std::move(device));
   }
   ~CudaDevice() override {
-    queues.reset(); // After what is queued, which may go over fabrics.
-    for (transport::Fabric *fabric : fabrics)
+    if (queues)
+      queues->finish();
+    for (transport::Fabric *fabric : fabrics) // What was queued may go over them, which count here what has left.
       fabric->awaitIdle();
   }
 

@@ -29,11 +29,12 @@ CudaQueues::CudaQueues(const cuda::Context &context, const DeviceOptions &option
     : context(context), options(options), explain(std::move(explain)), controlMemory(std::move(memory)),
       control(new (controlMemory.get()) Control), clock(std::move(clock)) {}
 
-CudaQueues::~CudaQueues() {
+void CudaQueues::finish() {
   for (auto &stream : streams)
     if (stream)
       stream->drain();
-  courier.reset(); // It has had its part in that, and looks at streams.
+  if (courier)
+    courier->stop(); // It has had its part in that, and looks at streams.
 }
 
 void CudaQueues::lose(Status status) {

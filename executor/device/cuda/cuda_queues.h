@@ -18,8 +18,9 @@ public:
   using Explain = std::function<Status(const kernels::cuda::Failure &)>;
   static Result<std::unique_ptr<CudaQueues>> create(const cuda::Context &context, const DeviceOptions &options,
                                                     Explain explain);
-  /// After what is queued.
-  ~CudaQueues() override;
+  ~CudaQueues() override { finish(); }
+  /// Returns when what is queued is done; nothing may come any more.
+  void finish();
 
   /// Calls `operation(stream)`, which puts one operation on the queue's stream; not behind a failure.
   template <typename Operation> void enqueue(Queue queue, const Operation &operation) {
