@@ -59,7 +59,7 @@ std::string explanationTables(const Plan &plan, const Selection &selection) {
   Rows decisions = {{"decision", "choice", "why"}},
        alternatives = {{"decision", "a step", "next best", "what makes the difference"}};
   for (const fb::Decision *decision : *plan->decisions())
-    if (isShown(decision->subject()->string_view()))
+    if (!isOfEdge(*decision) && isShown(decision->subject()->string_view()))
       decisions.push_back({decision->subject()->str(),
                            decision->choice()->str() + (decision->is_default() ? "" : " (given)"),
                            decision->reason()->str()});
@@ -76,6 +76,8 @@ std::string explanationTables(const Plan &plan, const Selection &selection) {
   Rows numbers = {{"number", "value", "where it is from"}};
   for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
     const fb::Quantity &quantity = *plan->quantities()->Get(i);
+    if (isOfTuning(quantity.name()->string_view()) && !selection.hasTuning())
+      continue;
     if (sectionNamedIn(plan, quantity.name()->string_view()) == kNone || isShown(quantity.name()->string_view()))
       numbers.push_back({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()),
                          quantity.source()->str()});

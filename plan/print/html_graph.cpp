@@ -19,15 +19,6 @@ std::vector<uint32_t> columns(const Plan &plan) {
   return column;
 }
 
-/// Bytes of one message: the consumer's ring has slots for it.
-uint64_t messageBytes(const Plan &plan, uint32_t edge) {
-  for (const fb::Executable *executable : *plan->executables())
-    for (const fb::Region *region : *executable->regions())
-      if (region->kind() == fb::RegionKind::Channel && !region->gradient() && region->edge() == edge)
-        return region->bytes();
-  return 0;
-}
-
 class Graph {
 public:
   Graph(const Plan &plan, const Selection &selection)
@@ -71,7 +62,7 @@ private:
     edgeRows.push_back({edge.name()->str(),
                         plan->sections()->Get(edge.producer())->name()->str() + " → " +
                             plan->sections()->Get(edge.consumer())->name()->str(),
-                        tensor + (edge.carries_gradient() ? ", gradients back" : ""), bytes});
+                        tensor + (edge.carries_gradient() ? ", gradients back" : ""), bytes, edgeReason(plan, edge)});
     if (edge.producer() == edge.consumer())
       return;
     Box from = boxes[edge.producer()], to = boxes[edge.consumer()];
@@ -111,7 +102,7 @@ private:
   std::vector<Box> boxes;
   uint32_t width = 0, height = 0;
   std::string svg;
-  std::vector<std::vector<std::string>> edgeRows = {{"name", "between", "carries", "a message, at most"}};
+  std::vector<std::vector<std::string>> edgeRows = {{"name", "between", "carries", "a message, at most", "why"}};
 };
 
 } // namespace

@@ -81,7 +81,13 @@ public:
     }
     MAESTRO_ASSIGN(size_t bytes, write(options.output));
     logPlan(job(), findings, emitted);
-    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, bytes, nowSeconds() - started));
+    double seconds = nowSeconds() - started;
+    logInfo(fmt::format("wrote {} ({} bytes) in {:.2f} s", options.output, bytes, seconds));
+    if (options.deadlineSeconds && seconds > *options.deadlineSeconds)
+      logWarning(
+          fmt::format("--deadline {:g}s: it took {:.1f} s, of which reading the models took {:.1f} and the search "
+                      "{:.1f}; one layout has to be tried and written",
+                      *options.deadlineSeconds, seconds, readSeconds, searchSeconds));
     return writeNextBest();
   }
 
@@ -274,7 +280,8 @@ private:
     if (!emitted.fits)
       return Status();
     MAESTRO_ASSIGN(findings, find(rank));
-    addFindings(findings, sizes, emitted.tables);
+    nameMicroBatches(emitted.tables);
+    addFindings(findings, sizes, input.machine, workload.train, emitted.tables);
     return Status();
   }
 
@@ -320,7 +327,9 @@ private:
     input.nodes = static_cast<uint32_t>(cluster.nodes);
     input.deviceThreads = target.deviceThreads;
     input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
+    readSeconds = nowSeconds() - started;
     MAESTRO_TRY(searchLayouts());
+    searchSeconds = nowSeconds() - started - readSeconds;
     MAESTRO_TRY(tryLayouts(0));
     MAESTRO_TRY(chooseLossChunks());
     MAESTRO_TRY(searchAgain());
@@ -466,7 +475,7 @@ private:
   }
 
   const PlanOptions &options;
-  double started = 0;
+  double started = 0, readSeconds = 0, searchSeconds = 0;
   Workload workload;
   ClusterSpec cluster;
   GraphSummary summary;
