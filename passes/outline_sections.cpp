@@ -241,7 +241,7 @@ private:
         text += (i == 0 ? "" : " and ") + reader.str();
     text += readers.size() > kShown ? " and others read it" : readers.size() > 1 ? " read it" : " reads it";
     if (labels.parts[producer].section == labels.parts[consumer].section)
-      text += "; between stages passes what the layers before the cut hand on";
+      text += "; at a cut between layers";
     if (auto found = labels.reasons.find({value, consumer}); found != labels.reasons.end())
       text += "; " + found->second;
     return text;

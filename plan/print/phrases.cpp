@@ -176,7 +176,9 @@ std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateK
 
 std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate) {
   if (candidate.step_seconds() == 0)
-    return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes()) : "not possible";
+    return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes())
+           : candidate.reason()->string_view().starts_with("the deadline") ? "not tried"
+                                                                           : "not possible";
   std::vector<const fb::Candidate *> layouts =
       candidatesOf(plan, fb::CandidateKind::Layout); // The plan's own is the first.
   double own = !layouts.empty()     ? layouts.front()->step_seconds()
