@@ -20,7 +20,7 @@ pre{background:var(--box);padding:1em;overflow-x:auto;font-size:13px}
 )";
 
 /// A longer text has a column of some width, also in a narrow window, where tables are scrolled.
-constexpr size_t kShortCell = 24;
+constexpr size_t kShortCell = 28;
 
 std::string lead(const Plan &plan) {
   const fb::Machine &machine = *plan->machine();
