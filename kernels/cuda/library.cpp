@@ -130,6 +130,9 @@ constexpr Entry kEntries[] = {
     {"adam", prepareAdam},
     {"adamw", prepareAdam},
     {"sgd", prepareSgd},
+    {"muon", prepareMuon},
+    {"adafactor", prepareAdafactor},
+    {"average", prepareAverage},
     {"sum_squares", prepareSumSquares, true},
 };
 
@@ -148,7 +151,7 @@ public:
       if (product)
         return PreparedKernel(std::move(product));
     }
-    Call call{spec, functions};
+    Call call{spec, functions, *this};
     MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel, entry->prepare(call));
     if (kernel && accumulateMask(spec) != 0 && !entry->adds)
       return makeAccumulating(call, std::move(kernel));
