@@ -23,6 +23,12 @@ std::string placement(const SectionLayout &layout) {
                      layout.stages == 1 ? "stage" : "stages", shared, one ? "" : "s", devices);
 }
 
+/// Before emission, which may find that shorter samples are more.
+std::string samplesPhrase(const SectionLayout &layout) {
+  return describe(
+      cost_models::MicroBatchCapacity{layout.mostSamples > 0 ? layout.mostSamples : layout.microBatch, {}, {}});
+}
+
 /// What a section's micro-batch holds at most.
 std::string microBatchOf(const plan::fb::PlanT &plan, size_t section) {
   cost_models::MicroBatchCapacity capacity;
@@ -70,12 +76,6 @@ void logMemory(const EmittedPlan &emitted) {
       static_cast<double>(emitted.fullest().peakBytes) / 1048576.0, static_cast<double>(arena) / 1048576.0, worst));
 }
 
-} // namespace
-
-namespace {
-std::string samplesPhrase(const SectionLayout &layout) {
-  return describe(cost_models::MicroBatchCapacity{layout.mostSamples > 0 ? layout.mostSamples : layout.microBatch, {}});
-}
 } // namespace
 
 std::string describeLayouts(const std::map<std::string, SectionLayout> &layouts) {
