@@ -9,7 +9,7 @@ constexpr const char *kStyle = R"(
 :root{color-scheme:light dark;--back:#fff;--text:#1d2430;--soft:#5b6472;--line:#c9ced6;--box:#f3f5f8;--learns:#e3eefb;--bar:#3b6fb6;--other:#9aa7b8;--less:#2e8b57;--limit:#c0392b}
 @media(prefers-color-scheme:dark){:root{--back:#14181f;--text:#e6e9ee;--soft:#a3acba;--line:#3b4452;--box:#1f2630;--learns:#1d3350;--bar:#6ea2e6;--other:#5d6b7e;--less:#57b987;--limit:#e57368}}
 body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;padding:0 1em;max-width:76em;background:var(--back);color:var(--text)}
-h1{margin-bottom:.1em} h1,p,td{overflow-wrap:anywhere} td{min-width:5em} td.t{min-width:15em} h2{margin-top:1.8em;border-bottom:1px solid var(--line)} p.lead{color:var(--soft);margin-top:0}
+h1{margin-bottom:.1em} h1,p,td.t{overflow-wrap:anywhere} td{min-width:5em} td.t{min-width:15em} h2{margin-top:1.8em;border-bottom:1px solid var(--line)} p.lead{color:var(--soft);margin-top:0}
 svg{max-width:100%;height:auto} svg text{font:13px system-ui,sans-serif;fill:var(--text)} svg text.soft{fill:var(--soft)} svg text.end{text-anchor:end}
 svg text.halo{paint-order:stroke;stroke:var(--back);stroke-width:5px;stroke-linejoin:round}
 div.wide{overflow-x:auto} div.wide svg{max-width:none}

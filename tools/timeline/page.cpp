@@ -181,7 +181,7 @@ std::string legend(const plan::Plan &plan, const executor::Topology &topology) {
                         plan::escapeHtml(plan->sections()->Get(s)->name()->string_view()));
   bool isFolded = shownRanks(topology).size() < topology.ranks;
   return html + fmt::format(
-                    "<span><i style=\"background:{}\"></i>reduction of gradients, norm, update</span>. Forward tasks "
+                    "<span><i style=\"background:{}\"></i>reduction of gradients, norm, update</span> Forward tasks "
                     "are pale, "
                     "those of the next step, run ahead, have a broken edge. Idle is what is empty; of thousands of "
                     "tasks, the very "
