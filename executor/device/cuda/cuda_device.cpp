@@ -5,7 +5,7 @@
 #include "executor/device/cuda/cuda_queues.h"
 #include "executor/device/cuda/outgoing.h"
 #include "executor/device/cuda/queue_kernels.h"
-#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/gpu_library.h"
 #include "kernels/cuda/module.h"
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ public:
     MAESTRO_ASSIGN(auto kernels, QueueKernels::find(*module));
     std::unique_ptr<kernels::cuda::Library> library; // None where no plan runs.
     if (options.runsKernels) {
-      MAESTRO_ASSIGN(library, kernels::cuda::createLibraryWithProducts(*module));
+      MAESTRO_ASSIGN(library, kernels::cuda::createGpuLibrary(*module, *context));
     }
     std::unique_ptr<CudaDevice> device(
         new CudaDevice(options, std::move(context), std::move(shared), std::move(module), std::move(library), kernels));
