@@ -21,14 +21,15 @@ constexpr uint64_t kAlignment = 16; ///< Of every operand: cuDNN's results are s
 constexpr int64_t kMaxDepth = 256;
 constexpr size_t kOrderedVersion = 92500;
 
-/// Warns once in a process for each reason.
-void sayOnce(const std::string &reason) {
+/// Warns once in a process for each reason, which other shapes share.
+void sayOnce(const std::string &reason, const std::string &text) {
   static std::mutex mutex;
   static std::set<std::string> said;
   std::lock_guard lock(mutex);
   if (said.insert(reason).second)
-    logWarning("attention runs on kernels without tensor cores, many times slower than cuDNN's: " + reason);
+    logWarning("attention runs on kernels without tensor cores, many times slower than cuDNN's: " + text);
 }
+void sayOnce(const std::string &reason) { sayOnce(reason, reason); }
 
 /// Ok, or an operand's address, which prepared kernels never see in a plan's regions.
 Status checkAligned(std::string_view kernel, std::span<const CUdeviceptr> addresses) {
@@ -52,9 +53,10 @@ public:
     if (found == plans.end()) {
       Place place{handle};
       MAESTRO_ASSIGN(Plan plan, make(library, place, attention));
-      if (plan.workspaceBytes() > static_cast<size_t>(attention.maxWorkspaceBytes()))
-        return Status::unavailable(fmt::format("cuDNN wants {} bytes of workspace, and plans keep {}",
-                                               plan.workspaceBytes(), attention.maxWorkspaceBytes()));
+      if (int64_t most = attention.maxWorkspaceBytes(make == planAttentionGrad);
+          plan.workspaceBytes() > static_cast<size_t>(most))
+        return Status::unavailable(
+            fmt::format("it wants {} bytes of workspace, and plans keep {}", plan.workspaceBytes(), most));
       found = plans.emplace(key, std::move(plan)).first;
     }
     return &found->second;
@@ -328,7 +330,8 @@ private:
     if (plan)
       return *plan;
     const AttentionShape &s = graph.shape;
-    sayOnce(fmt::format("cuDNN {} refuses {} queries and {} keys of {} heads, {} elements deep: {}",
+    sayOnce(std::string(plan.status().message()),
+            fmt::format("cuDNN {} refuses {} queries and {} keys of {} heads, {} elements deep: {}",
                         maestro::cuda::cudnnVersionText(library->version()), s.queries, s.keys, s.heads, s.depth,
                         plan.status().message()));
     return nullptr;
@@ -368,6 +371,11 @@ private:
 };
 
 } // namespace
+
+std::string cudnnVersion() {
+  auto loaded = maestro::cuda::loadCudnn();
+  return loaded ? maestro::cuda::cudnnVersionText((*loaded)->version()) : "none";
+}
 
 std::unique_ptr<Library> createCudnnLibrary(const Functions &functions, const CudnnOptions &options) {
   return std::make_unique<CudnnLibrary>(functions, options);

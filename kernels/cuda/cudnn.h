@@ -2,8 +2,9 @@
 // a machine without cuDNN) it leaves to the loops of attention.h, and says so once.
 #pragma once
 
-#include "base/status.h"
 #include "kernels/cuda/library.h"
+
+#include <string>
 
 namespace maestro::kernels::cuda {
 
@@ -14,5 +15,8 @@ struct CudnnOptions {
 /// Never fails: without cuDNN it takes no call. A context is current whenever calls are prepared or enqueued.
 /// `functions` outlives the library and its kernels.
 std::unique_ptr<Library> createCudnnLibrary(const Functions &functions, const CudnnOptions &options);
+
+/// "9.26.0", or "none".
+std::string cudnnVersion();
 
 } // namespace maestro::kernels::cuda

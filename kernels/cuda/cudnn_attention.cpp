@@ -76,7 +76,9 @@ int64_t AttentionGraph::scoreBytes() const {
   return batch * heads * rounded(shape.queries) * rounded(shape.keys) * 2;
 }
 
-int64_t AttentionGraph::maxWorkspaceBytes() const {
+int64_t AttentionGraph::maxWorkspaceBytes(bool isGradient) const {
+  if (!isGradient)
+    return kWorkspaceSlack;
   int64_t ofHeads = heads == keyHeads ? 0 : 2 * batch * heads * shape.keys * (shape.depth + shape.valueDepth);
   return (ordered ? 0 : scoreBytes()) + ofHeads + kWorkspaceSlack;
 }

@@ -36,8 +36,8 @@ struct AttentionGraph {
 
   /// Bytes of the scores' gradient, as cuDNN keeps it.
   int64_t scoreBytes() const;
-  /// Not under what cuDNN asks for as workspace.
-  int64_t maxWorkspaceBytes() const;
+  /// Not under what cuDNN asks for as workspace: of a forward graph, and of a gradient's.
+  int64_t maxWorkspaceBytes(bool isGradient) const;
   /// Bytes of what else a gradient's graph wants held: Σ grad·o of each row; where sums are in order, dq in f32.
   int64_t rowSumBytes() const { return 4 * batch * heads * shape.queries; }
   int64_t orderedSumBytes() const { return ordered ? rowSumBytes() * shape.depth : 0; }

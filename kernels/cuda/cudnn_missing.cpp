@@ -22,6 +22,8 @@ public:
 
 } // namespace
 
+std::string cudnnVersion() { return "none"; }
+
 std::unique_ptr<Library> createCudnnLibrary(const Functions &, const CudnnOptions &) {
   return std::make_unique<NoCudnn>();
 }

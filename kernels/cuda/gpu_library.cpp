@@ -16,4 +16,10 @@ Result<std::unique_ptr<Library>> createGpuLibrary(const Functions &functions, co
   return createLibrary(functions, std::move(first));
 }
 
+std::map<std::string, std::string> libraryVersions() {
+  auto cublasLt = maestro::cuda::loadCublasLt();
+  return {{"cublaslt", cublasLt ? std::to_string((*cublasLt)->cublasLtGetVersion()) : "none"},
+          {"cudnn", cudnnVersion()}};
+}
+
 } // namespace maestro::kernels::cuda

@@ -135,6 +135,24 @@ const std::vector<OperationNames> &operationNames() {
   return names;
 }
 
+/// As the real library's: scores' gradients are kept where several results are made of them and none is a sum in order,
+/// and what is added up over heads.
+size_t workspaceOf(const Program &program) {
+  int64_t scores = 0, heads = 0, results = 0;
+  bool isOrdered = false;
+  for (const Operation &operation : program.operations) {
+    const Tensor &result = program.tensors[operation.result];
+    bool isProduct = operation.kind == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+    if (isProduct && result.isVirtual && result.type == CUDNN_DATA_FLOAT)
+      scores = std::max(scores, 2 * result.elements());
+    if (isProduct && result.isVirtual && result.type == CUDNN_DATA_BFLOAT16)
+      heads += 2 * result.elements();
+    results += !result.isVirtual && result.type == CUDNN_DATA_BFLOAT16;
+    isOrdered |= isProduct && !result.isVirtual && result.type == CUDNN_DATA_FLOAT;
+  }
+  return static_cast<size_t>((results > 1 && !isOrdered ? scores : 0) + heads) + 256;
+}
+
 cudnnStatus_t finalizeGraph(Descriptor &made) {
   auto program = std::make_shared<Program>();
   auto add = [&](const Descriptor *part) {
@@ -143,7 +161,6 @@ cudnnStatus_t finalizeGraph(Descriptor &made) {
       found = program->tensors.insert(found, *part->tensor);
     return static_cast<size_t>(found - program->tensors.begin());
   };
-  int64_t scores = 0;
   for (cudnnBackendDescriptor_t handle : listOf<cudnnBackendDescriptor_t>(made, CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
     const Descriptor &described = descriptorOf(handle);
     auto names = std::ranges::find(operationNames(), described.kind, &OperationNames::kind);
@@ -159,12 +176,11 @@ cudnnStatus_t finalizeGraph(Descriptor &made) {
     if (!result || operation.operands.empty())
       return refuse("an operation without operands or a result");
     operation.result = add(result);
-    scores = std::max(scores, 2 * result->tensor->elements());
     program->operations.push_back(std::move(operation));
   }
   if (std::string fault = program->fault(); !fault.empty())
     return refuse(fault, CUDNN_STATUS_NOT_SUPPORTED);
-  program->workspace = static_cast<size_t>(scores) / 2 + 256;
+  program->workspace = workspaceOf(*program);
   made.program = std::move(program);
   return CUDNN_STATUS_SUCCESS;
 }
