@@ -1,5 +1,5 @@
-// What cuDNN itself says of our graphs, without a GPU: it plans them, kernels included, for an H100 that is described. How
-// they are cut into parts, too.
+// What cuDNN itself says of our graphs, without a GPU: it plans them, kernels included, for an H100 that is described.
+// How they are cut into parts, too.
 //
 // The library is that of test/requirements.txt; where there is none, its tests are skipped.
 #include "kernels/cuda/cudnn_attention.h"
@@ -27,9 +27,7 @@ constexpr const char *kH100 =
 /// The package's libraries, in the order in which they need each other.
 bool preload() {
   bool found = false;
-  auto open = [&](const fs::path &path) {
-    EXPECT_TRUE(::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) << ::dlerror();
-  };
+  auto open = [&](const fs::path &path) { EXPECT_TRUE(::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) << ::dlerror(); };
   std::error_code none;
   for (const auto &python : fs::directory_iterator(MAESTRO_PACKAGES, none)) {
     fs::path packages = python.path() / "site-packages/nvidia";
@@ -75,7 +73,8 @@ AttentionGraph graphOf(const Case &c) {
 TEST(CudnnParts, GradientsAreCutByBatchThenByHeads) {
   auto cut = [](const Case &c, bool canOrder) {
     auto part = partOfGradient(graphOf(c), canOrder);
-    return part ? std::vector<int64_t>{part->batch, part->heads, part->keyHeads, part->ordered} : std::vector<int64_t>();
+    return part ? std::vector<int64_t>{part->batch, part->heads, part->keyHeads, part->ordered}
+                : std::vector<int64_t>();
   };
   using List = std::vector<int64_t>;
   EXPECT_EQ(cut({"", 1, 32, 8, 4096, 4096, 128}, true), (List{1, 32, 8, 0}));

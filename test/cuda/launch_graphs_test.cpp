@@ -1,5 +1,5 @@
-// Programs as graphs of launches, on the fake driver: which become some, that results are the same bits, and that launching
-// allocates nothing.
+// Programs as graphs of launches, on the fake driver: which become some, that results are the same bits, and that
+// launching allocates nothing.
 #include "executor/device/cuda/cuda_device.h"
 #include "test/allocations/allocations.h"
 

@@ -29,8 +29,9 @@ void GraphPool::close() {
 
 LaunchGraphs::LaunchGraphs(const cuda::Context &context, std::shared_ptr<GraphPool> pool, GraphMode mode, size_t calls,
                            uint64_t bytes, size_t regions)
-    : context(context), pool(std::move(pool)), isWanted(mode == GraphMode::Always ||
-                                 (mode == GraphMode::ByCalls && calls >= kMinCalls && bytes <= calls * kMaxMeanBytes)),
+    : context(context), pool(std::move(pool)),
+      isWanted(mode == GraphMode::Always ||
+               (mode == GraphMode::ByCalls && calls >= kMinCalls && bytes <= calls * kMaxMeanBytes)),
       regions(regions), variants(isWanted && calls > 0 ? kMaxVariants : 0) {
   for (Variant &variant : variants)
     variant.bases.reserve(regions);

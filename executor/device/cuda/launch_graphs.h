@@ -1,5 +1,5 @@
-// Graphs of programs' launches: a program of many small calls is recorded once for the addresses that it works on, and then
-// launched whole, which costs the host one call instead of one a kernel.
+// Graphs of programs' launches: a program of many small calls is recorded once for the addresses that it works on, and
+// then launched whole, which costs the host one call instead of one a kernel.
 #pragma once
 
 #include "cuda/context.h"
@@ -34,13 +34,14 @@ class LaunchGraphs {
 public:
   /// A program's regions lie at one of so many sets of addresses; further sets are launched call by call.
   static constexpr size_t kMaxVariants = 16;
-  /// A program becomes graphs where it has at least so many calls, and one touches at most so many bytes in the mean: what
-  /// a GPU moves while a launch is prepared.
+  /// A program becomes graphs where it has at least so many calls, and one touches at most so many bytes in the mean:
+  /// what a GPU moves while a launch is prepared.
   static constexpr size_t kMinCalls = 4;
   static constexpr uint64_t kMaxMeanBytes = uint64_t{16} << 20;
 
   /// `bytes`: of all calls' operands.
-  LaunchGraphs(const cuda::Context &context, std::shared_ptr<GraphPool> pool, GraphMode mode, size_t calls, uint64_t bytes, size_t regions);
+  LaunchGraphs(const cuda::Context &context, std::shared_ptr<GraphPool> pool, GraphMode mode, size_t calls,
+               uint64_t bytes, size_t regions);
   ~LaunchGraphs();
   LaunchGraphs(const LaunchGraphs &) = delete;
   LaunchGraphs &operator=(const LaunchGraphs &) = delete;
@@ -48,8 +49,8 @@ public:
   enum class Way : uint8_t { CallByCall, Record, Replay };
   /// How to launch on these addresses; recorded when they come for the second time.
   Way next(std::span<const CUdeviceptr> bases);
-  /// Records what `enqueue(stream)` puts on a stream that runs nothing, for the addresses that next() was asked for last. A
-  /// graph that cannot be recorded is none, for good: false.
+  /// Records what `enqueue(stream)` puts on a stream that runs nothing, for the addresses that next() was asked for
+  /// last. A graph that cannot be recorded is none, for good: false.
   template <typename Enqueue> bool record(CUstream recorder, const Enqueue &enqueue) {
     if (!begin(recorder))
       return false;

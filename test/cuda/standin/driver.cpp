@@ -6,8 +6,8 @@
 
 extern "C" {
 
-static char thing[256];    // What handles point at.
-static void *table[64];    // Of functions without names: its size in bytes, then none of them.
+static char thing[256]; // What handles point at.
+static void *table[64]; // Of functions without names: its size in bytes, then none of them.
 static int succeed() { return 0; }
 static int give(void **handle) {
   *handle = thing;
