@@ -3,8 +3,8 @@
 //   mask = j ≤ i + 3 and inSameDocument           nn.attention %q, %k, %v, %mask
 //                                       ─▶        nn.attention %q, %k, %v, %inSameDocument {causal, causal_offset = 3}
 //
-// Exporters compute such masks from positions, element by element. A kernel that knows of it leaves the hidden half out;
-// what is true of all positions (documents that are one, as positions count up) is left out, too.
+// Exporters compute such masks from positions, element by element. A kernel that knows of it leaves the hidden half
+// out; what is true of all positions (documents that are one, as positions count up) is left out, too.
 #include "passes/affine_values.h"
 #include "passes/raise_matchers.h"
 #include "passes/raise_patterns.h"
@@ -36,7 +36,8 @@ struct MaskParts {
 };
 
 void collect(Value mask, AffineValues &values, MaskParts &parts) {
-  if (auto both = mask.getDefiningOp<nn::AndOp>(); both && raise::rankOf(both.getLhs()) == 4 && raise::rankOf(both.getRhs()) == 4) {
+  if (auto both = mask.getDefiningOp<nn::AndOp>();
+      both && raise::rankOf(both.getLhs()) == 4 && raise::rankOf(both.getRhs()) == 4) {
     collect(both.getLhs(), values, parts);
     collect(both.getRhs(), values, parts);
     return;
@@ -56,7 +57,8 @@ void collect(Value mask, AffineValues &values, MaskParts &parts) {
         parts.leavesOut = true;
         return;
       }
-      if (llvm::ArrayRef<int64_t>(d.coefficients) == llvm::ArrayRef<int64_t>({0, 0, 1, -1})) {
+      // Not where even the own position is hidden: kernels of attention ask for it.
+      if (d.constant >= 0 && llvm::ArrayRef<int64_t>(d.coefficients) == llvm::ArrayRef<int64_t>({0, 0, 1, -1})) {
         parts.offset = std::min(parts.offset.value_or(d.constant), d.constant);
         return;
       }

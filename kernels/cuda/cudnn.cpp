@@ -346,11 +346,11 @@ private:
     return PreparedKernel(std::move(made));
   }
   PreparedKernel prepareGradient(const Call &call, const AttentionGraph &whole) const {
-    auto part = partOfGradient(whole, library->version() >= kOrderedVersion);
+    auto part = partOfGradient(whole, library->version() >= kOrderedVersion, options.maxScoreBytes);
     if (!part) {
       sayOnce(
           fmt::format("the scores of one head are above {} bytes, and cuDNN {} adds gradients in order only from {} on",
-                      kMaxScoreBytes, maestro::cuda::cudnnVersionText(library->version()),
+                      options.maxScoreBytes, maestro::cuda::cudnnVersionText(library->version()),
                       maestro::cuda::cudnnVersionText(kOrderedVersion)));
       return unsupported();
     }

@@ -4,12 +4,14 @@
 
 #include "kernels/cuda/library.h"
 
+#include <cstdint>
 #include <string>
 
 namespace maestro::kernels::cuda {
 
 struct CudnnOptions {
-  int computeCapability = 90; ///< 10 × major + minor.
+  int computeCapability = 90;               ///< 10 × major + minor.
+  int64_t maxScoreBytes = int64_t{1} << 30; ///< Of scores' gradients that a call keeps at a time.
 };
 
 /// Never fails: without cuDNN it takes no call. A context is current whenever calls are prepared or enqueued.

@@ -83,9 +83,9 @@ int64_t AttentionGraph::maxWorkspaceBytes(bool isGradient) const {
   return (ordered ? 0 : scoreBytes()) + ofHeads + kWorkspaceSlack;
 }
 
-std::optional<AttentionGraph> partOfGradient(const AttentionGraph &whole, bool canOrder) {
+std::optional<AttentionGraph> partOfGradient(const AttentionGraph &whole, bool canOrder, int64_t maxScoreBytes) {
   AttentionGraph part = whole;
-  auto fits = [&] { return part.scoreBytes() <= kMaxScoreBytes; };
+  auto fits = [&] { return part.scoreBytes() <= maxScoreBytes; };
   int64_t group = whole.shape.group();
   for (; part.batch > 1 && (!fits() || whole.batch % part.batch); --part.batch)
     ;

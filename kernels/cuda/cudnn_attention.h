@@ -3,7 +3,8 @@
 //   o = softmax(cap(q·kᵀ·scale) + bias, hidden where causal)·v,   stats = log Σ exp of each row
 //
 // The gradient's sums are made in one order: scores' gradients are kept in memory whole, for so many heads at a time
-// as kMaxScoreBytes holds; where one group of heads has more, cuDNN 9.25 and newer adds in order as it goes.
+// as CudnnOptions::maxScoreBytes holds; where one group of heads has more, cuDNN 9.25 and newer adds in order as it
+// goes.
 #pragma once
 
 #include "kernels/attention_shape.h"
@@ -12,9 +13,6 @@
 #include <optional>
 
 namespace maestro::kernels::cuda {
-
-/// Of scores' gradients that a call of the gradient keeps at a time.
-inline constexpr int64_t kMaxScoreBytes = int64_t{1} << 30;
 
 /// One graph's attention: a whole call's, or that of some of its batch and heads.
 struct AttentionGraph {
@@ -43,9 +41,9 @@ struct AttentionGraph {
   int64_t orderedSumBytes() const { return ordered ? rowSumBytes() * shape.depth : 0; }
 };
 
-/// Of the call's gradient: equal parts, each with at most kMaxScoreBytes of scores, or all in order, which `canOrder`
+/// Of the call's gradient: equal parts, each with at most `maxScoreBytes` of scores, or all in order, which `canOrder`
 /// allows. Nothing where neither is possible.
-std::optional<AttentionGraph> partOfGradient(const AttentionGraph &whole, bool canOrder);
+std::optional<AttentionGraph> partOfGradient(const AttentionGraph &whole, bool canOrder, int64_t maxScoreBytes);
 
 /// Held: q, k, v, the bias where there is one; o, stats.
 Result<Plan> planAttention(const Cudnn &library, const Place &place, const AttentionGraph &attention);

@@ -72,7 +72,7 @@ AttentionGraph graphOf(const Case &c) {
 
 TEST(CudnnParts, GradientsAreCutByBatchThenByHeads) {
   auto cut = [](const Case &c, bool canOrder) {
-    auto part = partOfGradient(graphOf(c), canOrder);
+    auto part = partOfGradient(graphOf(c), canOrder, int64_t{1} << 30);
     return part ? std::vector<int64_t>{part->batch, part->heads, part->keyHeads, part->ordered}
                 : std::vector<int64_t>();
   };
@@ -97,7 +97,7 @@ TEST_P(CudnnPlans, AreMade) {
   ASSERT_TRUE(properties.isOk()) << properties.status().message();
   Place place{nullptr, &*properties};
   AttentionGraph whole = graphOf(GetParam());
-  auto part = partOfGradient(whole, (*loaded)->version() >= 92500);
+  auto part = partOfGradient(whole, (*loaded)->version() >= 92500, int64_t{1} << 30);
   ASSERT_TRUE(part.has_value());
   auto expectPlan = [](const Result<Plan> &plan, const AttentionGraph &graph, bool isGradient) {
     const char *what = isGradient ? "its gradient" : "attention";
