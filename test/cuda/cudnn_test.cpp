@@ -1,4 +1,5 @@
-// Attention by cuDNN, on the fake library: gradients whole, in parts and in order beside the reference; what is refused.
+// Attention by cuDNN, on the fake library: gradients whole, in parts and in order beside the reference; what is
+// refused.
 #include "kernels/cuda/cudnn.h"
 
 #include "kernels/cuda/host/functions.h"
@@ -34,14 +35,18 @@ TEST_P(CudnnAttention, GradientsAreThoseOfTheReferenceHoweverTheyAreCut) {
   const Case &c = GetParam();
   Random random(5);
   auto rows = [&](int64_t heads, int64_t length, int64_t width) {
-    return c.sequenceMajor ? std::vector<int64_t>{kBatch, length, heads, width} : std::vector<int64_t>{kBatch, heads, length, width};
+    return c.sequenceMajor ? std::vector<int64_t>{kBatch, length, heads, width}
+                           : std::vector<int64_t>{kBatch, heads, length, width};
   };
-  Tensor q = random.floats(DType::BF16, rows(kHeads, c.queries, kDepth)), k = random.floats(DType::BF16, rows(kKeyHeads, c.keys, kDepth));
-  Tensor v = random.floats(DType::BF16, rows(kKeyHeads, c.keys, kValueDepth)), grad = random.floats(DType::BF16, rows(kHeads, c.queries, kValueDepth));
+  Tensor q = random.floats(DType::BF16, rows(kHeads, c.queries, kDepth)),
+         k = random.floats(DType::BF16, rows(kKeyHeads, c.keys, kDepth));
+  Tensor v = random.floats(DType::BF16, rows(kKeyHeads, c.keys, kValueDepth)),
+         grad = random.floats(DType::BF16, rows(kHeads, c.queries, kValueDepth));
   Tensor mask;
   if (!c.mask.empty())
     mask = c.maskType == DType::Bool ? random.booleans(c.mask) : random.floats(c.maskType, c.mask);
-  std::vector<Attribute> attributes{number("scale", 0.25), flag("causal", c.causal), flag("sequence_major", c.sequenceMajor), number("softcap", c.softcap)};
+  std::vector<Attribute> attributes{number("scale", 0.25), flag("causal", c.causal),
+                                    flag("sequence_major", c.sequenceMajor), number("softcap", c.softcap)};
   auto reference = createReferenceLibrary();
   std::vector<Tensor> forward{grad, Tensor(DType::F32, {kBatch, kHeads, c.queries})}, expected{q, k, v};
   ASSERT_TRUE(call(*reference, "attention", attributes, {q, k, v, mask}, forward).status.isOk());
@@ -68,12 +73,15 @@ const Case kCases[] = {
 INSTANTIATE_TEST_SUITE_P(, CudnnAttention, testing::ValuesIn(kCases), [](const auto &info) { return info.param.name; });
 
 /// Whether cuDNN serves attention over one such tensor.
-bool served(DType dtype, std::vector<int64_t> shape, const std::vector<Attribute> &attributes = {}, int computeCapability = 90) {
+bool served(DType dtype, std::vector<int64_t> shape, const std::vector<Attribute> &attributes = {},
+            int computeCapability = 90) {
   static cuda::host::HostFunctions functions;
   cuda::CudnnOptions options;
   options.computeCapability = computeCapability;
-  TensorType rows(dtype, shape), inputs[] = {rows, rows, rows}, outputs[] = {rows, {DType::F32, std::vector<int64_t>(shape.begin(), shape.end() - 1)}};
-  auto prepared = cuda::createCudnnLibrary(functions, options)->prepare({"attention", Attributes(attributes), inputs, outputs});
+  TensorType rows(dtype, shape), inputs[] = {rows, rows, rows},
+                                 outputs[] = {rows, {DType::F32, std::vector<int64_t>(shape.begin(), shape.end() - 1)}};
+  auto prepared =
+      cuda::createCudnnLibrary(functions, options)->prepare({"attention", Attributes(attributes), inputs, outputs});
   EXPECT_TRUE(prepared.isOk()) << prepared.status().message();
   return prepared.isOk() && *prepared;
 }
@@ -92,7 +100,8 @@ TEST(Cudnn, ServesBf16AndLeavesTheRest) {
 
 TEST(Cudnn, AMisalignedOperandIsNamed) {
   static cuda::host::HostFunctions functions;
-  TensorType rows(DType::BF16, std::vector<int64_t>{1, 2, 8, 16}), inputs[] = {rows, rows, rows}, outputs[] = {rows, {DType::F32, std::vector<int64_t>{1, 2, 8}}};
+  TensorType rows(DType::BF16, std::vector<int64_t>{1, 2, 8, 16}),
+      inputs[] = {rows, rows, rows}, outputs[] = {rows, {DType::F32, std::vector<int64_t>{1, 2, 8}}};
   auto library = cuda::createCudnnLibrary(functions, {});
   auto prepared = library->prepare({"attention", {}, inputs, outputs});
   ASSERT_TRUE(prepared.isOk() && *prepared);

@@ -96,19 +96,6 @@ func.func @upper_half(%q: !nn.tensor<[batch, 4, seq, 16], f32>) -> !nn.tensor<[b
 // CHECK-LABEL: func.func @strictly_before
 // CHECK: %[[BEFORE:.*]] = nn.less
 // CHECK: nn.attention %arg0, %arg0, %arg0, %[[BEFORE]] {scale
-func.func @strictly_before
-// CHECK: %[[UPPER:.*]] = nn.greater_equal
-// CHECK: nn.attention %arg0, %arg0, %arg0, %[[UPPER]] {scale
-func.func @from_data(%q: !nn.tensor<[batch, 4, seq, 16], f32>, %k: !nn.tensor<[batch, 2, seq, 16], f32>,
-                     %d: !nn.tensor<[batch, 1, 1, seq], i1>) -> !nn.tensor<[batch, 4, seq, 16], f32> {
-  %p = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[seq], i64>
-  %i = nn.reshape %p : (!nn.tensor<[seq], i64>) -> !nn.tensor<[1, 1, seq, 1], i64>
-  %j = nn.reshape %p : (!nn.tensor<[seq], i64>) -> !nn.tensor<[1, 1, 1, seq], i64>
-  %c = nn.greater_equal %i, %j : (!nn.tensor<[1, 1, seq, 1], i64>, !nn.tensor<[1, 1, 1, seq], i64>) -> !nn.tensor<[1, 1, seq, seq], i1>
-  %m = nn.and %c, %d : (!nn.tensor<[1, 1, seq, seq], i1>, !nn.tensor<[batch, 1, 1, seq], i1>) -> !nn.tensor<[batch, 1, seq, seq], i1>
-  %o, %lse = nn.attention %q, %k, %k, %m {scale = 0.25 : f64} : (!nn.tensor<[batch, 4, seq, 16], f32>, !nn.tensor<[batch, 2, seq, 16], f32>, !nn.tensor<[batch, 2, seq, 16], f32>, !nn.tensor<[batch, 1, seq, seq], i1>) -> (!nn.tensor<[batch, 4, seq, 16], f32>, !nn.tensor<[batch, 4, seq], f32>)
-  return %o : !nn.tensor<[batch, 4, seq, 16], f32>
-}
 func.func @strictly_before(%q: !nn.tensor<[batch, 4, seq, 16], f32>) -> !nn.tensor<[batch, 4, seq, 16], f32> {
   %p = nn.iota {start = #nn.dims<[0]>, step = #nn.dims<[1]>} : () -> !nn.tensor<[seq], i64>
   %i = nn.reshape %p : (!nn.tensor<[seq], i64>) -> !nn.tensor<[1, 1, seq, 1], i64>
