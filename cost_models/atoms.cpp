@@ -28,7 +28,7 @@ void dropNothing(wavefront::Cost &cost) {
 
 /// What is added up; differences of pairs and single atoms may be below zero on the way.
 struct Sums {
-  int64_t values = 0, gradients = 0, state = 0;
+  int64_t values = 0, gradients = 0, state = 0, updateFlops = 0;
   struct Size {
     std::vector<TaskCosts> kinds; ///< Machine.kinds
     int64_t slot = 0;
@@ -58,6 +58,7 @@ struct Sums {
     values += sign * static_cast<int64_t>(parameters.values);
     gradients += sign * static_cast<int64_t>(parameters.gradients);
     state += sign * static_cast<int64_t>(parameters.state);
+    updateFlops += sign * static_cast<int64_t>(parameters.updateFlops);
   }
   void addTensor(const AtomTensor &tensor) {
     for (size_t m = 0; m < at.size(); ++m)
@@ -65,7 +66,7 @@ struct Sums {
   }
   StageModel finish() {
     auto positive = [](int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(value, 0)); };
-    StageModel stage{{positive(values), positive(gradients), positive(state)}, {}};
+    StageModel stage{{positive(values), positive(gradients), positive(state), positive(updateFlops)}, {}};
     for (Size &size : at) {
       for (TaskCosts &kind : size.kinds) {
         dropNothing(kind.forward);

@@ -160,8 +160,11 @@ Status check(const CompoundModel &model, const Machine &machine, const CompoundL
 Seconds updateSeconds(const StageModel &stage, std::span<const uint32_t> devices, const Machine &machine) {
   Seconds longest(0);
   for (const DeviceModel *kind : kindsOf(machine, devices))
-    longest = std::max(longest,
-                       Bytes(static_cast<double>(stage.parameters.moved())) / kind->rates.stream * kind->rates.update);
+    longest = std::max(
+        longest,
+        Bytes(static_cast<double>(stage.parameters.moved())) / kind->rates.stream * kind->rates.update +
+            Flops(static_cast<double>(stage.parameters.updateFlops)) /
+                (kind->multiprocessors > 0 ? kind->rates.arithmeticBf16 : kind->rates.arithmetic)); // kernels/README.md
   return longest;
 }
 

@@ -33,13 +33,16 @@ struct StageCosts {
 /// What parameters hold on a device, whatever the micro-batch, in the parts that a sharded optimizer would divide.
 struct ParameterBytes {
   uint64_t values = 0;
-  uint64_t gradients = 0; ///< What replicas add up.
-  uint64_t state = 0;     ///< The optimizer's.
+  uint64_t gradients = 0;   ///< What replicas add up.
+  uint64_t state = 0;       ///< The optimizer's.
+  uint64_t updateFlops = 0; ///< Of products in an update (Muon's).
   uint64_t resident() const { return values + gradients + state; }
   /// What the norm (gradients read) and the optimizer (values, gradients and its state read and written) move in a
   /// step.
   uint64_t moved() const { return 5 * gradients + 2 * state; }
-  ParameterBytes operator*(uint64_t times) const { return {values * times, gradients * times, state * times}; }
+  ParameterBytes operator*(uint64_t times) const {
+    return {values * times, gradients * times, state * times, updateFlops * times};
+  }
   bool operator==(const ParameterBytes &) const = default;
 };
 

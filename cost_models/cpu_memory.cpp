@@ -93,7 +93,29 @@ uint64_t widenedBytes(const KernelCall &call, Bf16Products bf16) {
   return bytes;
 }
 
+/// The matrix and its smaller side's Gram matrix, twice each, and the largest product's own.
+uint64_t muonBytes(const KernelCall &call, int threads) {
+  int64_t rows = call.inputs[0].shape[0], columns = call.inputs[0].shape[1], side = std::min(rows, columns);
+  KernelOperand matrix = call.inputs[0], gram{true, DType::F32, {side, side}};
+  uint64_t product = 0;
+  auto multiply = [&](const KernelOperand &a, const KernelOperand &b, const KernelOperand &y) {
+    KernelOperand in[] = {a, b}, out[] = {y};
+    product = std::max(product, productBytes({"matmul", in, out}, static_cast<uint64_t>(threads)));
+  };
+  multiply(matrix, matrix, gram);
+  multiply(gram, gram, gram);
+  if (rows <= columns)
+    multiply(gram, matrix, matrix);
+  else
+    multiply(matrix, gram, matrix);
+  return 2 * roundUp(matrix.bytes(), 64) + 2 * roundUp(gram.bytes(), 64) + product;
+}
+
 uint64_t ownScratchBytes(const KernelCall &call, int threads, Bf16Products bf16) {
+  if (call.kernel == "muon")
+    return muonBytes(call, threads);
+  if (call.kernel == "adafactor") // Two sums a row, where 4,096 elements of a vector are one, and a mean a matrix.
+    return 20 * (call.inputs[2].present ? call.inputs[2].elements() : call.inputs[0].elements() / 4096 + 1);
   if (call.kernel == "attention")
     return attentionBytes(call, 0, threads, false);
   if (call.kernel == "attention_grad")

@@ -74,7 +74,30 @@ bool addsItself(std::string_view kernel) {
          kernel.starts_with("reduce_") || kernel.ends_with("_norm_grad");
 }
 
+/// The matrix and its smaller side's Gram matrix in bf16, twice each; sums of 8,192 elements; a product's workspace.
+uint64_t muonBytes(const KernelCall &call) {
+  uint64_t side = static_cast<uint64_t>(std::min(call.inputs[0].shape[0], call.inputs[0].shape[1]));
+  uint64_t elements = call.inputs[0].elements();
+  return 2 * roundUp(2 * elements, kBlock) + 2 * roundUp(2 * side * side, kBlock) +
+         roundUp(8 * chunks(elements, 8192), kBlock) + kBlock + kProductWorkspaceBytes;
+}
+
+/// Two sums a row, where 4,096 elements of a vector are one; a mean a matrix; sums of columns over 256 rows.
+uint64_t adafactorBytes(const KernelCall &call) {
+  uint64_t rows = call.inputs[2].present ? call.inputs[2].elements() : chunks(call.inputs[0].elements(), 4096);
+  uint64_t bytes = 2 * roundUp(8 * rows, kBlock) + roundUp(4 * rows, kBlock) + kBlock;
+  if (call.inputs[2].present) {
+    uint64_t perMatrix = static_cast<uint64_t>(call.inputs[0].shape[call.inputs[0].shape.size() - 2]);
+    bytes += 8 * call.inputs[3].elements() * chunks(perMatrix, 256);
+  }
+  return bytes;
+}
+
 uint64_t ownScratchBytes(const KernelCall &call) {
+  if (call.kernel == "muon")
+    return muonBytes(call);
+  if (call.kernel == "adafactor")
+    return adafactorBytes(call);
   if (call.kernel == "matmul")
     return kProductWorkspaceBytes;
   if (call.kernel == "attention" || call.kernel == "attention_grad")

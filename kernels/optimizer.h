@@ -66,4 +66,16 @@ struct SgdStep {
   }
 };
 
+/// `average`: an exponential moving average of a parameter, as torch.optim.swa_utils.get_ema_multi_avg_fn; the first
+/// one is the parameter.
+struct AverageStep {
+  float oneMinusDecay;
+  float weight = 1;
+
+  explicit AverageStep(const Attributes &attributes)
+      : oneMinusDecay(static_cast<float>(1 - attributes.getFloat("decay", 0.999))) {}
+  void setScalars(const float *scalars) { weight = scalars[kStep] <= 1 ? 1 : oneMinusDecay; }
+  float apply(float average, float param) const { return weight == 1 ? param : average + weight * (param - average); }
+};
+
 } // namespace maestro::kernels

@@ -25,7 +25,7 @@ bool mayOverwrite(std::string_view kernel, size_t operand) {
   for (std::string_view loss : {"cross_entropy_grad", "kl_divergence_grad"})
     if (kernel == loss)
       return operand == 0;
-  for (std::string_view optimizer : {"adam", "adamw", "sgd"})
+  for (std::string_view optimizer : {"adam", "adamw", "sgd", "muon", "adafactor", "average"})
     if (kernel == optimizer)
       return true; // Each over its own, element by element; the scalars have another shape.
   return false;

@@ -4,6 +4,8 @@
 #include "kernels/shape.h"
 #include "kernels/signature_checker.h"
 
+#include <array>
+
 namespace maestro::kernels {
 namespace {
 
@@ -182,23 +184,27 @@ Status checkKlDivergence(const Checker &c) {
   return c.sameShape(c.out(0), c.in(0), "dstudent");
 }
 
-/// Parameter, gradient and states alike in f32; results over them; an optional copy.
-Status checkOptimizer(const Checker &c, size_t states) {
+/// Parameter, gradient and states in f32; results over them; an optional copy. `stateElements`: 0 where a state is
+/// absent; of sgd's momentum, where it may be.
+Status checkOptimizer(const Checker &c, std::span<const int64_t> stateElements) {
+  size_t states = stateElements.size();
   MAESTRO_TRY(c.counts(2, 3 + states, 1, 3 + states));
   if (c.spec.inputs.size() != 3 + states || !c.has(2 + states))
     return c.fail(fmt::format("{} operands, expected {}", c.spec.inputs.size(), 3 + states));
   int64_t count = c.in(0).elements();
+  auto isState = [&](size_t i, size_t first) { return i >= first && i < first + states; };
   for (size_t i = 0; i < 2 + states; ++i) {
-    if (!c.has(i) && c.spec.kernel != "sgd")
-      return c.fail(fmt::format("operand {} is missing", i));
-    if (!c.has(i))
+    int64_t expected = isState(i, 2) ? stateElements[i - 2] : count;
+    if (!c.has(i) && (c.spec.kernel == "sgd" || (isState(i, 2) && expected == 0)))
       continue;
+    if (!c.has(i))
+      return c.fail(fmt::format("operand {} is missing", i));
     MAESTRO_TRY(c.dtypeIs(c.in(i), DType::F32, "an operand"));
-    MAESTRO_TRY(c.elementsAre(c.in(i), count, "an operand"));
+    MAESTRO_TRY(c.elementsAre(c.in(i), expected, "an operand"));
   }
   for (size_t i = 0; i < c.spec.outputs.size(); ++i)
     if (c.hasOut(i)) {
-      MAESTRO_TRY(c.elementsAre(c.out(i), count, "a result"));
+      MAESTRO_TRY(c.elementsAre(c.out(i), isState(i, 1) ? stateElements[i - 1] : count, "a result"));
       if (i < 2 + states)
         MAESTRO_TRY(c.dtypeIs(c.out(i), DType::F32, "a result"));
     }
@@ -208,8 +214,45 @@ Status checkOptimizer(const Checker &c, size_t states) {
   MAESTRO_TRY(c.dtypeIs(c.in(2 + states), DType::F32, "the scalars"));
   return c.elementsAre(c.in(2 + states), kOptimizerScalars, "the scalars");
 }
-Status checkAdam(const Checker &c) { return checkOptimizer(c, 2); }
-Status checkSgd(const Checker &c) { return checkOptimizer(c, 1); }
+constexpr size_t kMostOperands = 6; ///< Of an optimizer's step, and results.
+Status checkAdam(const Checker &c) {
+  MAESTRO_TRY(c.counts(1, kMostOperands, 1, kMostOperands));
+  int64_t count = c.in(0).elements();
+  return checkOptimizer(c, std::array{count, count});
+}
+Status checkSgd(const Checker &c) {
+  MAESTRO_TRY(c.counts(1, kMostOperands, 1, kMostOperands));
+  return checkOptimizer(c, std::array{c.in(0).elements()});
+}
+Status checkMuon(const Checker &c) {
+  constexpr int64_t kMostIterations = 100;
+  MAESTRO_TRY(c.counts(1, kMostOperands, 1, kMostOperands));
+  if (c.in(0).rank != 2)
+    return c.fail(fmt::format("the parameter has {} dims; it updates matrices", c.in(0).rank));
+  int64_t iterations = c.attributes.getInt("iterations", 5);
+  if (iterations < 1 || iterations > kMostIterations)
+    return c.fail(fmt::format("{} iterations, expected 1 to {}", iterations, kMostIterations));
+  return checkOptimizer(c, std::array{c.in(0).elements()});
+}
+Status checkAdafactor(const Checker &c) {
+  MAESTRO_TRY(c.counts(1, kMostOperands, 1, kMostOperands));
+  const TensorType &param = c.in(0);
+  int64_t count = param.elements();
+  if (param.rank < 2)
+    return checkOptimizer(c, std::array{int64_t(0), count});
+  int64_t rows = product(param.shape().first(static_cast<size_t>(param.rank - 1)));
+  int64_t columns = product(param.shape().first(static_cast<size_t>(param.rank - 2))) * param.dims[param.rank - 1];
+  return checkOptimizer(c, std::array{rows, columns});
+}
+Status checkAverage(const Checker &c) {
+  MAESTRO_TRY(c.counts(3, 3, 1, 1));
+  for (const TensorType *type : {&c.in(0), &c.in(1), &c.out(0)}) {
+    MAESTRO_TRY(c.dtypeIs(*type, DType::F32, "an operand or result"));
+    MAESTRO_TRY(c.elementsAre(*type, c.in(0).elements(), "an operand or result"));
+  }
+  MAESTRO_TRY(c.dtypeIs(c.in(2), DType::F32, "the scalars"));
+  return c.elementsAre(c.in(2), kOptimizerScalars, "the scalars");
+}
 
 Status checkSumSquares(const Checker &c) {
   MAESTRO_TRY(c.counts(1, 1, 1, 1));
@@ -237,6 +280,9 @@ std::span<const SignatureRule> trainingRules() {
       {"adam", checkAdam},
       {"adamw", checkAdam},
       {"sgd", checkSgd},
+      {"muon", checkMuon},
+      {"adafactor", checkAdafactor},
+      {"average", checkAverage},
       {"sum_squares", checkSumSquares},
   };
   return kRules;

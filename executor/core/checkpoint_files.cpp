@@ -22,10 +22,17 @@ std::string_view componentName(const plan::Plan &plan, const fb::Parameter &para
 
 constexpr fb::BindingKind kMoments[] = {fb::BindingKind::Moment1, fb::BindingKind::Moment2};
 
-std::string_view momentName(const plan::Plan &plan, uint32_t group, fb::BindingKind kind) {
-  if (plan::optimizerOf(*plan->training(), group).kind == fb::Optimizer::Sgd)
+std::string_view momentName(const plan::Plan &plan, const fb::Parameter &parameter, fb::BindingKind kind) {
+  bool isFirst = kind == fb::BindingKind::Moment1;
+  switch (plan::optimizerOf(*plan->training(), parameter.group()).kind) {
+  case fb::Optimizer::Sgd:
+  case fb::Optimizer::Muon:
     return "momentum_buffer";
-  return kind == fb::BindingKind::Moment1 ? "exp_avg" : "exp_avg_sq";
+  case fb::Optimizer::Adafactor:
+    return isFirst ? "row_var" : parameter.shape()->size() < 2 ? "variance" : "col_var";
+  default:
+    return isFirst ? "exp_avg" : "exp_avg_sq";
+  }
 }
 
 /// The leads that hold each bound buffer, in the order of stations.
@@ -132,8 +139,10 @@ checkpoint::TensorInfo tensorInfo(const plan::Plan &plan, const fb::Executable &
   for (const fb::Binding *binding : *executable.bindings())
     if (binding->kind() == named.kind && binding->index() == named.parameter)
       info.dtype = static_cast<DType>(executable.buffers()->Get(binding->buffer())->dtype());
-  const auto *shape = plan->parameters()->Get(named.parameter)->shape();
-  info.shape.assign(shape->begin(), shape->end());
+  const fb::Parameter &parameter = *plan->parameters()->Get(named.parameter);
+  info.shape.assign(parameter.shape()->begin(), parameter.shape()->end());
+  if (named.kind == fb::BindingKind::Moment1 || named.kind == fb::BindingKind::Moment2)
+    info.shape = *plan::optimizerOf(*plan->training(), parameter.group()).momentShape(named.kind, info.shape);
   return info;
 }
 
@@ -144,7 +153,7 @@ std::vector<SavedName> optimizerNames(const plan::Plan &plan, const IsBound &isB
       if (isBound(kind, p)) {
         const fb::Parameter &parameter = *plan->parameters()->Get(p);
         names.push_back({fmt::format("{}.{}.{}", componentName(plan, parameter), parameter.name()->string_view(),
-                                     momentName(plan, parameter.group(), kind)),
+                                     momentName(plan, parameter, kind)),
                          kind, p});
       }
   return names;
@@ -167,6 +176,18 @@ std::vector<SavedName> valueNames(const plan::Plan &plan, const IsBound &isBound
   return names;
 }
 
+std::vector<SavedName> averageNames(const plan::Plan &plan, const IsBound &isBound, uint32_t component,
+                                    checkpoint::Metadata &metadata) {
+  std::vector<SavedName> names = valueNames(plan, isBound, component, metadata);
+  bool isAny = false;
+  for (SavedName &named : names)
+    if (isBound(fb::BindingKind::Average, named.parameter)) {
+      named.kind = fb::BindingKind::Average;
+      isAny = true;
+    }
+  return isAny ? names : std::vector<SavedName>();
+}
+
 std::vector<SavedSet> checkpointSets(const plan::Plan &plan, const Topology &topology, uint32_t root,
                                      uint64_t leastFileBytes) {
   Holders holders(topology);
@@ -179,6 +200,9 @@ std::vector<SavedSet> checkpointSets(const plan::Plan &plan, const Topology &top
     checkpoint::Metadata metadata;
     std::vector<SavedName> names = valueNames(plan, holders.isBound(), c, metadata);
     sets.push_back(dealer.deal(component.name()->str(), names, metadata));
+    metadata.clear();
+    if (names = averageNames(plan, holders.isBound(), c, metadata); !names.empty())
+      sets.push_back(dealer.deal(component.name()->str() + std::string(plan::kAveragesSuffix), names, metadata));
   }
   sets.push_back(dealer.deal(std::string(plan::kOptimizerFile), optimizerNames(plan, holders.isBound()), {}));
   return sets;

@@ -2,6 +2,7 @@
 // same however ranks are processes.
 //
 //   student.safetensors                                           where one rank writes the set
+//   student.ema.safetensors                                       its averages, where they are asked for
 //   student-00001-of-00002.safetensors … , student.safetensors.index.json     where several do, as Hugging Face names
 //   them
 //
@@ -65,6 +66,9 @@ struct SavedName {
 };
 std::vector<SavedName> valueNames(const plan::Plan &plan, const IsBound &isBound, uint32_t component,
                                   checkpoint::Metadata &metadata);
+/// The same with averages in the place of what has one; nothing where none has. A model of its own.
+std::vector<SavedName> averageNames(const plan::Plan &plan, const IsBound &isBound, uint32_t component,
+                                    checkpoint::Metadata &metadata);
 /// As PyTorch's optimizers call their state: <component>.<parameter>.exp_avg.
 std::vector<SavedName> optimizerNames(const plan::Plan &plan, const IsBound &isBound);
 

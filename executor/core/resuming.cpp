@@ -83,7 +83,12 @@ Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint 
       std::vector<SavedName> names = valueNames(plan, isBound, c, metadata);
       if (component.frozen() || names.empty())
         continue;
-      MAESTRO_TRY(readSet(plan, instance, job.device(s), pathOf(component.name()->string_view()), names));
+      std::string set = component.name()->str();
+      MAESTRO_TRY(readSet(plan, instance, job.device(s), pathOf(set), names));
+      names = averageNames(plan, isBound, c, metadata);
+      std::erase_if(names, [](const SavedName &named) { return named.kind != fb::BindingKind::Average; });
+      if (!names.empty())
+        MAESTRO_TRY(readSet(plan, instance, job.device(s), pathOf(set + std::string(plan::kAveragesSuffix)), names));
     }
     MAESTRO_TRY(readSet(plan, instance, job.device(s), pathOf(plan::kOptimizerFile), optimizerNames(plan, isBound)));
   }

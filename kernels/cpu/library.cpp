@@ -3,6 +3,7 @@
 #include "kernels/cpu/library.h"
 
 #include "kernels/cpu/prepare.h"
+#include "kernels/muon.h"
 #include "kernels/signature.h"
 
 #include <algorithm>
@@ -65,6 +66,8 @@ constexpr Entry kEntries[] = {
     {"adam", prepareAdam},
     {"adamw", prepareAdam},
     {"sgd", prepareSgd},
+    {"adafactor", prepareAdafactor},
+    {"average", prepareAverage},
     {"add_into", prepareAddInto},
 };
 
@@ -86,6 +89,8 @@ public:
     if (!loops)
       return fallback->prepare(spec);
     MAESTRO_TRY(checkSignature(spec));
+    if (spec.kernel == "muon")
+      return prepareMuon(spec, *this);
     auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
     bool known = entry != std::end(kEntries);
     MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel,

@@ -1,5 +1,6 @@
 // Optimizer steps: every element read and written once.
 #include "kernels/optimizer.h"
+#include "kernels/adafactor.h"
 #include "kernels/cpu/prepare.h"
 
 #include <cstring>
@@ -52,6 +53,34 @@ PreparedKernel prepareSgd(const CallSpec &spec, const Loops &) {
           call.output<BFloat16>(3)[i] = BFloat16(param[i]);
       if (call.hasOutput(2))
         std::memset(call.output<float>(2) + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
+    });
+  });
+}
+
+PreparedKernel prepareAdafactor(const CallSpec &spec, const Loops &) {
+  if (!copyIsBFloat16(spec, 4))
+    return unsupported();
+  AdafactorStep step(spec);
+  return makeKernel(
+      spec,
+      [step, threads = spec.threads](const Operands &call) {
+        adafactorStep(step, call,
+                      [threads](int64_t count, int64_t grain, auto f) { parallelFor(threads, count, grain, f); });
+      },
+      step.scratchBytes());
+}
+
+PreparedKernel prepareAverage(const CallSpec &spec, const Loops &) {
+  AverageStep prepared(spec.attributes);
+  int64_t count = spec.inputs[0].elements();
+  return makeKernel(spec, [=, threads = spec.threads](const Operands &call) {
+    AverageStep step = prepared;
+    step.setScalars(call.input<float>(2));
+    const float *param = call.input<float>(0);
+    float *average = call.output<float>(0);
+    parallelFor(threads, count, kElementGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        average[i] = step.apply(average[i], param[i]);
     });
   });
 }

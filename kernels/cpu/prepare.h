@@ -81,6 +81,8 @@ PreparedKernel prepareDropout(const CallSpec &spec, const Loops &loops);
 // optimizer.cpp
 PreparedKernel prepareAdam(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareSgd(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareAdafactor(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareAverage(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareAddInto(const CallSpec &spec, const Loops &loops);
 
 template <typename Body> PreparedKernel makeKernel(const CallSpec &spec, Body body, size_t scratchBytes = 0) {

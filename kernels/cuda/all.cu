@@ -1,9 +1,11 @@
 // Everything that nvcc compiles, in one file: the fatbin is one module.
+#include "kernels/cuda/adafactor.cu"
 #include "kernels/cuda/attention.cu"
 #include "kernels/cuda/elementwise.cu"
 #include "kernels/cuda/gather.cu"
 #include "kernels/cuda/loss.cu"
 #include "kernels/cuda/movement.cu"
+#include "kernels/cuda/muon.cu"
 #include "kernels/cuda/norm.cu"
 #include "kernels/cuda/position.cu"
 #include "kernels/cuda/product.cu"

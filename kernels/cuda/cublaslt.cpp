@@ -143,7 +143,7 @@ public:
     if (spec.kernel != "matmul")
       return unsupported();
     MAESTRO_TRY(checkSignature(spec));
-    return prepareMatmul({spec, functions});
+    return prepareMatmul({spec, functions, *this});
   }
 
 private:

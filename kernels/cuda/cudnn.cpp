@@ -266,7 +266,7 @@ public:
       return unsupported();
     MAESTRO_TRY(checkSignature(spec));
     size_t q = isGradient ? 1 : 0, mask = isGradient ? 6 : 3;
-    Call call{spec, functions};
+    Call call{spec, functions, *this};
     if (call.in(q).dtype == DType::F32 || call.in(q).elements() == 0 || call.in(q + 1).elements() == 0)
       return unsupported(); // As it is meant to be.
     AttentionShape shape(spec.attributes, call.in(q), call.in(q + 1), call.in(q + 2),

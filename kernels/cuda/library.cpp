@@ -130,6 +130,9 @@ constexpr Entry kEntries[] = {
     {"adam", prepareAdam},
     {"adamw", prepareAdam},
     {"sgd", prepareSgd},
+    {"muon", prepareMuon},
+    {"adafactor", prepareAdafactor},
+    {"average", prepareAverage},
     {"sum_squares", prepareSumSquares, true},
 };
 
@@ -142,7 +145,7 @@ public:
     if (entry == std::end(kEntries))
       return unsupported();
     MAESTRO_TRY(checkSignature(spec));
-    Call call{spec, functions};
+    Call call{spec, functions, *this};
     std::unique_ptr<Kernel> kernel;
     for (size_t i = 0; i < first.size() && !kernel; ++i) {
       MAESTRO_ASSIGN(kernel, first[i]->prepare(spec));

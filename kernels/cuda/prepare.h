@@ -30,7 +30,12 @@ PreparedKernel prepareKlDivergenceGrad(const Call &call);
 // update.cpp
 PreparedKernel prepareAdam(const Call &call);
 PreparedKernel prepareSgd(const Call &call);
+PreparedKernel prepareAverage(const Call &call);
 PreparedKernel prepareSumSquares(const Call &call); ///< adds natively
+
+// muon.cpp, adafactor.cpp
+PreparedKernel prepareMuon(const Call &call);
+PreparedKernel prepareAdafactor(const Call &call);
 
 // position.cpp
 PreparedKernel prepareRope(const Call &call);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/params.h"
 #include "kernels/shape.h"
 
+#include <array>
 #include <utility>
 
 namespace maestro::kernels::cuda {
@@ -44,6 +45,11 @@ public:
     steps.push_back(std::make_unique<TypedStep<Params, Bind>>(function, grid, sharedBytes, params, std::move(bind)));
     return Status();
   }
+  /// Another prepared call whose operands and result lie in this one's scratch memory, at these offsets.
+  void add(std::unique_ptr<Kernel> kernel, std::array<size_t, 2> inputs, size_t output) {
+    nested = std::max(nested, kernel->scratchBytes());
+    steps.push_back(std::make_unique<NestedStep>(std::move(kernel), inputs, output, scratch));
+  }
   /// Returns the offset of `bytes` more bytes of scratch memory.
   size_t reserve(size_t bytes) {
     size_t offset = scratch;
@@ -58,7 +64,7 @@ public:
       MAESTRO_TRY(step->enqueue(functions, operands));
     return Status();
   }
-  size_t scratchBytes() const override { return scratch; }
+  size_t scratchBytes() const override { return scratch + nested; }
 
 private:
   struct Step {
@@ -78,11 +84,25 @@ private:
       return functions.launch(function, grid, kBlock, sharedBytes, operands.launch.stream, &params);
     }
   };
+  struct NestedStep : Step {
+    std::unique_ptr<Kernel> kernel;
+    std::array<size_t, 2> inputs;
+    size_t output;
+    const size_t &scratch; ///< Where the sequence's own ends, once it is complete.
+    NestedStep(std::unique_ptr<Kernel> kernel, std::array<size_t, 2> inputs, size_t output, const size_t &scratch)
+        : kernel(std::move(kernel)), inputs(inputs), output(output), scratch(scratch) {}
+    Status enqueue(const Functions &, const Operands &operands) override {
+      CUdeviceptr in[] = {operands.scratch + inputs[0], operands.scratch + inputs[1]};
+      CUdeviceptr out[] = {operands.scratch + output};
+      return kernel->enqueue(operands.launch, in, out, operands.scratch + scratch);
+    }
+  };
   static Status checkGrid(const std::string &name, Grid grid);
 
   const Functions &functions;
   std::vector<std::unique_ptr<Step>> steps;
-  size_t scratch = 0;
+  size_t scratch = 0; ///< Of its own launches,
+  size_t nested = 0;  ///< and behind it the largest nested call's.
 };
 
 inline PreparedKernel prepared(std::unique_ptr<Sequence> sequence) { return PreparedKernel(std::move(sequence)); }
@@ -91,6 +111,7 @@ inline PreparedKernel prepared(std::unique_ptr<Sequence> sequence) { return Prep
 struct Call {
   const CallSpec &spec;
   const Functions &functions;
+  const Library &library; ///< For calls that one consists of.
 
   const TensorType &in(size_t i) const { return spec.inputs[i]; }
   const TensorType &out(size_t i) const { return spec.outputs[i]; }

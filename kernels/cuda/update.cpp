@@ -63,6 +63,19 @@ PreparedKernel prepareSgd(const Call &call) {
   return prepared(std::move(sequence));
 }
 
+PreparedKernel prepareAverage(const Call &call) {
+  AverageParams params{};
+  params.count = call.in(0).elements();
+  params.oneMinusDecay = AverageStep(call.attributes()).oneMinusDecay;
+  auto sequence = call.sequence();
+  MAESTRO_TRY(sequence->add("average_step", blocksFor(params.count), params, [](AverageParams &p, const Operands &o) {
+    p.param = o.in<float>(0);
+    p.average = o.out<float>(0);
+    p.scalars = o.in<float>(2);
+  }));
+  return prepared(std::move(sequence));
+}
+
 PreparedKernel prepareSumSquares(const Call &call) {
   if (!isFloat(call.in(0).dtype) || call.out(0).dtype != DType::F64)
     return unsupported();

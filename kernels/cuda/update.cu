@@ -106,6 +106,14 @@ __device__ void sgd(const SgdParams &p) {
   finishUpdate(p.param, param, p.cleared, p.copy, at, left, packed);
 }
 
+__device__ void average(const AverageParams &p) {
+  int64_t i = threadOfGrid();
+  if (i >= p.count)
+    return;
+  float param = p.param[i], kept = p.average[i];
+  p.average[i] = p.scalars[kStep] <= 1 ? param : kept + p.oneMinusDecay * (param - kept);
+}
+
 __device__ void sumSquares(const SumSquaresParams &p) {
   int64_t first = blockIdx.x * kSquaresPerBlock;
   int64_t end = first + kSquaresPerBlock < p.count ? first + kSquaresPerBlock : p.count;
@@ -133,6 +141,7 @@ __device__ void sumPartial(const SumPartialParams &p) {
 #define KERNELS(X)                                                                                                     \
   X(adam_step, AdamParams, adam)                                                                                       \
   X(sgd_step, SgdParams, sgd)                                                                                          \
+  X(average_step, AverageParams, average)                                                                              \
   X(sum_squares_partial, SumSquaresParams, sumSquares)                                                                 \
   X(sum_partial, SumPartialParams, sumPartial)
 

@@ -30,6 +30,15 @@ struct SgdParams {
   bool packed;
 };
 
+/// The moving average of a parameter.
+struct AverageParams {
+  const float *param;
+  float *average;
+  const float *scalars;
+  int64_t count;
+  float oneMinusDecay;
+};
+
 struct SumSquaresParams {
   AnyTensor x;
   double *partial; ///< One a block.

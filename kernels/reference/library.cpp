@@ -1,5 +1,6 @@
 // The reference library: kernel names and the functions that prepare them.
 #include "kernels/accumulate.h"
+#include "kernels/muon.h"
 #include "kernels/reference/prepare.h"
 #include "kernels/signature.h"
 
@@ -122,6 +123,8 @@ constexpr Entry kEntries[] = {
     {"adam", prepareAdam},
     {"adamw", prepareAdam},
     {"sgd", prepareSgd},
+    {"adafactor", prepareAdafactor},
+    {"average", prepareAverage},
     {"sum_squares", prepareSumSquares},
     {"add_into", prepareAddInto},
 };
@@ -131,6 +134,10 @@ public:
   std::string_view name() const override { return "reference"; }
 
   Result<std::unique_ptr<Kernel>> prepare(const CallSpec &spec) const override {
+    if (spec.kernel == "muon") {
+      MAESTRO_TRY(checkSignature(spec));
+      return prepareMuon(spec, *this);
+    }
     auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
     if (entry == std::end(kEntries))
       return PreparedKernel(nullptr);

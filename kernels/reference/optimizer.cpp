@@ -1,6 +1,7 @@
 // Optimizer steps in place, and adding one tensor into another.
 #include "kernels/optimizer.h"
 #include "kernels/accumulate.h"
+#include "kernels/adafactor.h"
 #include "kernels/reference/prepare.h"
 
 #include <cstring>
@@ -49,6 +50,26 @@ PreparedKernel prepareSgd(const CallSpec &spec) {
       else
         now.apply(param[i], grad[i]);
     finish(call, 2, param, count);
+  });
+}
+
+PreparedKernel prepareAdafactor(const CallSpec &spec) {
+  AdafactorStep step(spec);
+  return makeKernel(
+      spec,
+      [step](const Call &call) {
+        adafactorStep(step, call, [](int64_t count, int64_t, auto f) { f(int64_t(0), count); });
+      },
+      step.scratchBytes());
+}
+
+PreparedKernel prepareAverage(const CallSpec &spec) {
+  AverageStep step(spec.attributes);
+  return makeKernel(spec, [step](const Call &call) {
+    AverageStep now = step;
+    now.setScalars(call.input<float>(2));
+    for (int64_t i = 0; i < call.in[0].elements(); ++i)
+      call.output<float>(0)[i] = now.apply(call.output<float>(0)[i], call.input<float>(0)[i]);
   });
 }
 

@@ -88,6 +88,8 @@ PreparedKernel prepareKlDivergenceGrad(const CallSpec &spec);
 // optimizer.cpp
 PreparedKernel prepareAdam(const CallSpec &spec); ///< adam and adamw
 PreparedKernel prepareSgd(const CallSpec &spec);
+PreparedKernel prepareAdafactor(const CallSpec &spec);
+PreparedKernel prepareAverage(const CallSpec &spec);
 PreparedKernel prepareAddInto(const CallSpec &spec);
 
 } // namespace maestro::kernels::reference

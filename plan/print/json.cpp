@@ -300,6 +300,11 @@ private:
     number("eps", own.eps());
     number("momentum", own.momentum());
     flag("nesterov", own.nesterov());
+    number("iterations", own.iterations());
+    flag("match_rms", own.match_rms());
+    number("beta2_decay", own.beta2_decay());
+    number("eps2", own.eps2());
+    number("clip", own.clip());
   }
 
   void write(const fb::Training &training) {
@@ -314,6 +319,7 @@ private:
     number("bad_steps", training.bad_steps());
     number("decay_steps", training.decay_steps());
     optionalList("groups", training.groups());
+    number("ema_decay", training.ema_decay());
   }
 
   void write(const fb::ParameterGroup &group) { optimizer(group); }

@@ -111,11 +111,16 @@ private:
        flag("nesterov", own.nesterov()), number("clip_grad_norm", own.clip_grad_norm()),
        word("decay", fb::EnumNameDecay(own.decay())), number("warmup_steps", own.warmup_steps()),
        number("total_steps", own.total_steps()), number("min_lr", own.min_lr()), number("seed", own.seed()),
-       number("bad_steps", own.bad_steps()), number("decay_steps", own.decay_steps()));
+       number("bad_steps", own.bad_steps()), number("decay_steps", own.decay_steps()),
+       number("iterations", own.iterations()), flag("match_rms", own.match_rms()),
+       number("beta2_decay", own.beta2_decay()), number("eps2", own.eps2()), number("clip", own.clip()),
+       number("ema_decay", own.ema_decay()));
     each(own.groups(), [&](uint32_t index, const fb::ParameterGroup &group) {
       op("parameter_group", number("index", index + 1), word("optimizer", fb::EnumNameOptimizer(group.optimizer())),
          number("lr", group.lr()), number("beta1", group.beta1()), number("beta2", group.beta2()),
-         number("eps", group.eps()), number("momentum", group.momentum()), flag("nesterov", group.nesterov()));
+         number("eps", group.eps()), number("momentum", group.momentum()), flag("nesterov", group.nesterov()),
+         number("iterations", group.iterations()), flag("match_rms", group.match_rms()),
+         number("beta2_decay", group.beta2_decay()), number("eps2", group.eps2()), number("clip", group.clip()));
     });
   }
 
@@ -257,6 +262,7 @@ private:
     case fb::BindingKind::Gradient:
     case fb::BindingKind::Moment1:
     case fb::BindingKind::Moment2:
+    case fb::BindingKind::Average:
       return plan->parameters()->Get(binding.index())->name();
     case fb::BindingKind::EdgeInput:
     case fb::BindingKind::EdgeOutput:

@@ -20,6 +20,13 @@ std::string groupPhrase(const fb::Training &training, uint32_t group) {
   std::string text = fmt::format("{}, lr {}", fb::EnumNameOptimizer(optimizer.kind), optimizer.lr);
   if (optimizer.kind == fb::Optimizer::Sgd)
     return text + fmt::format(", momentum {}{}", optimizer.momentum, optimizer.nesterov ? " (Nesterov)" : "");
+  if (optimizer.kind == fb::Optimizer::Muon)
+    return text + fmt::format(", momentum {}{}, {} iterations{}", optimizer.momentum,
+                              optimizer.nesterov ? " (Nesterov)" : "", optimizer.iterations,
+                              optimizer.matchRms ? ", updates as large as AdamW's" : "");
+  if (optimizer.kind == fb::Optimizer::Adafactor)
+    return text + fmt::format(", β2 decay {}, eps {} and {}, updates clipped at {}", optimizer.beta2Decay,
+                              optimizer.eps, optimizer.eps2, optimizer.clip);
   return text + fmt::format(", betas {} and {}, eps {}", optimizer.beta1, optimizer.beta2, optimizer.eps);
 }
 
@@ -27,6 +34,8 @@ std::string optimizerPhrase(const fb::Training &training) {
   std::string text = groupPhrase(training, 0);
   if (training.clip_grad_norm() > 0)
     text += fmt::format("; gradients clipped at norm {}", training.clip_grad_norm());
+  if (training.ema_decay() > 0)
+    text += fmt::format("; averages that decay by {}", training.ema_decay());
   return text;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ unsigned allowedRegions(Kind kind) {
     return bit(fb::RegionKind::Gradients);
   case Kind::Moment1:
   case Kind::Moment2:
+  case Kind::Average:
     return bit(fb::RegionKind::OptimizerState);
   case Kind::EdgeInput:
   case Kind::EdgeGradientInput:
@@ -46,7 +48,7 @@ unsigned allowedRegions(Kind kind) {
   }
 }
 
-bool isEdge(Kind kind) { return kind >= Kind::EdgeInput; }
+bool isEdge(Kind kind) { return kind >= Kind::EdgeInput && kind <= Kind::EdgeGradientOutput; }
 /// The executor only reads these; several may be the same bytes.
 bool isSent(Kind kind) { return kind == Kind::EdgeOutput || kind == Kind::EdgeGradientOutput; }
 
@@ -68,6 +70,7 @@ IndexedTable indexedTable(const fb::Plan &plan, Kind kind) {
   case Kind::Gradient:
   case Kind::Moment1:
   case Kind::Moment2:
+  case Kind::Average:
     return {"parameters", plan.parameters()->size()};
   case Kind::EdgeInput:
   case Kind::EdgeOutput:
@@ -152,7 +155,7 @@ private:
 
   /// Equal parts of a dim that is there, and the same for a parameter's value, gradient and moments.
   Status checkSplit(const fb::Binding &binding, const Place &place) {
-    bool ofParameter = binding.kind() >= Kind::Value && binding.kind() <= Kind::Moment2;
+    bool ofParameter = isOfParameter(binding.kind());
     if (ofParameter) {
       auto [found, isNew] = splitDims.try_emplace(binding.index(), binding.split_dim());
       if (!isNew && found->second != binding.split_dim())
@@ -216,14 +219,31 @@ private:
     case Kind::Value:
     case Kind::Gradient:
     case Kind::Moment1:
-    case Kind::Moment2: {
-      uint64_t elements;
-      MAESTRO_TRY(countElements(place, *executable.plan.parameters()->Get(binding.index())->shape(), elements));
-      return checkElements(binding, place, binding.split_dim() != kNone ? elements / ranks() : elements);
-    }
+    case Kind::Moment2:
+    case Kind::Average:
+      return checkParameterElements(binding, place);
     default:
       return checkElements(binding, place, 1);
     }
+  }
+
+  Status checkParameterElements(const fb::Binding &binding, const Place &place) const {
+    const fb::Parameter &parameter = *executable.plan.parameters()->Get(binding.index());
+    uint64_t elements;
+    MAESTRO_TRY(countElements(place, *parameter.shape(), elements)); // Its product does not overflow.
+    if (binding.kind() == Kind::Moment1 || binding.kind() == Kind::Moment2) {
+      GroupOptimizer optimizer = optimizerOf(*executable.plan.training(), parameter.group());
+      if (binding.split_dim() != kNone && !optimizer.worksByElement())
+        return wrong(place / "split_dim", "parameters[{}] is updated by {} as a whole, and not in parts",
+                     binding.index(), fb::EnumNameOptimizer(optimizer.kind));
+      auto shape = optimizer.momentShape(binding.kind(), shapeOf(parameter));
+      if (!shape)
+        return wrong(place / "kind", "parameters[{}] has a {}, which {} does not keep", binding.index(),
+                     fb::EnumNameBindingKind(binding.kind()), fb::EnumNameOptimizer(optimizer.kind));
+      elements = std::accumulate(shape->begin(), shape->end(), uint64_t{1},
+                                 [](uint64_t product, int64_t dim) { return product * static_cast<uint64_t>(dim); });
+    }
+    return checkElements(binding, place, binding.split_dim() != kNone ? elements / ranks() : elements);
   }
 
   /// By the same expressions: equal for every micro-batch, not just at the bounds.
@@ -254,10 +274,10 @@ private:
       auto [kind, index] = key;
       if (kind == Kind::Value)
         MAESTRO_TRY(checkValue(index));
-      else if (kind >= Kind::Gradient && !isEdge(kind) && !has(Kind::Value, index))
+      else if (isOfParameter(kind) && !has(Kind::Value, index))
         return wrong(executable.place / "bindings", "parameters[{}] has a {} and no Value", index,
                      fb::EnumNameBindingKind(kind));
-      else if (kind >= Kind::Gradient && !isEdge(kind) && !executable.plan.parameters()->Get(index)->trainable())
+      else if (isOfParameter(kind) && !executable.plan.parameters()->Get(index)->trainable())
         return wrong(executable.place / "bindings", "parameters[{}] has a {} and is not trainable", index,
                      fb::EnumNameBindingKind(kind));
     }
@@ -283,8 +303,10 @@ private:
                    "the trainable parameters[{}] ('{}') is of group {}, and that has no {}", parameter,
                    executable.plan.parameters()->Get(parameter)->name()->string_view(), group,
                    fb::EnumNameBindingKind(Kind::HyperParameters));
-    MAESTRO_TRY(needs(Kind::Moment1, updates && optimizer.keepsFirstMoment()));
-    return needs(Kind::Moment2, updates && optimizer.keepsSecondMoment());
+    const fb::Parameter &table = *executable.plan.parameters()->Get(parameter);
+    for (Kind moment : {Kind::Moment1, Kind::Moment2})
+      MAESTRO_TRY(needs(moment, updates && optimizer.momentShape(moment, shapeOf(table)).has_value()));
+    return needs(Kind::Average, updates && executable.plan.training()->ema_decay() > 0);
   }
 
   /// An executable binds the ends of edges that are its own, all of them, the rings in regions of theirs.

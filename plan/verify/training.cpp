@@ -28,6 +28,19 @@ Status verifyOptimizer(const GroupOptimizer &optimizer, const Place &place) {
       return wrong(place / "nesterov", "needs a momentum above 0");
     return {};
   }
+  if (optimizer.kind == fb::Optimizer::Muon) {
+    constexpr uint32_t kMostIterations = 100;
+    if (optimizer.iterations < 1 || optimizer.iterations > kMostIterations)
+      return wrong(place / "iterations", "{} is not from 1 to {}", optimizer.iterations, kMostIterations);
+    MAESTRO_TRY(checkNumber(place / "momentum", optimizer.momentum, 0, 1));
+    return checkNumber(place / "eps", optimizer.eps, 0);
+  }
+  if (optimizer.kind == fb::Optimizer::Adafactor) {
+    MAESTRO_TRY(checkNumber(place / "eps", optimizer.eps, 0));
+    MAESTRO_TRY(checkNumber(place / "eps2", optimizer.eps2, 0));
+    MAESTRO_TRY(checkNumber(place / "beta2_decay", optimizer.beta2Decay, -HUGE_VAL, 0));
+    return checkPositive(place / "clip", optimizer.clip);
+  }
   constexpr double kBelowOne = 1 - 1e-12; // 1 − β^t is a divisor.
   MAESTRO_TRY(checkNumber(place / "beta1", optimizer.beta1, 0, kBelowOne));
   MAESTRO_TRY(checkNumber(place / "beta2", optimizer.beta2, 0, kBelowOne));
@@ -93,6 +106,7 @@ Status verifyTraining(const fb::Plan &plan, Work &work) {
   if (plan.training()->bad_steps() == 0)
     return wrong(place / "bad_steps", "0 is not at least 1");
   MAESTRO_TRY(checkNumber(place / "clip_grad_norm", plan.training()->clip_grad_norm(), 0));
+  MAESTRO_TRY(checkNumber(place / "ema_decay", plan.training()->ema_decay(), 0, 1));
   MAESTRO_TRY(verifyGroups(*plan.training(), place));
   MAESTRO_TRY(verifySchedule(*plan.training(), place));
   return verifySteps(plan, root, work);

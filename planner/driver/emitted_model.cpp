@@ -167,6 +167,9 @@ private:
         stage.parameters.values += region->bytes * region->copies;
       }
     }
+    for (const auto &program : executable.programs)
+      if (program->kind == fb::ProgramKind::Update)
+        stage.parameters.updateFlops += static_cast<uint64_t>(plan.exprs[program->flops].a()); // A constant.
     costs.hostBytes = executable.peak_bytes - std::min(executable.peak_bytes, regions);
   }
 

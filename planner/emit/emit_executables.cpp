@@ -53,9 +53,23 @@ LoweringInput PlanEmitter::loweringInput(size_t index) const {
   return lowering;
 }
 
+/// What works on a parameter as a whole cannot update parts of it.
+Status PlanEmitter::checkUpdatesAreWhole(const LoweringInput &lowering) const {
+  for (const ParameterSlot &parameter : lowering.parameters) {
+    plan::GroupOptimizer optimizer = plan::optimizerOf(*plan.training, parameter.group);
+    if (parameter.splitDim != plan::kNone && parameter.trainable && !optimizer.worksByElement())
+      return Status::invalidInput(fmt::format(
+          "{}: is split over {} devices, and {} updates it as a whole; plan with --pin '*.tensor=1', or name another "
+          "optimizer for it in train.optimizer",
+          parameter.name, lowering.tensor, fb::EnumNameOptimizer(optimizer.kind)));
+  }
+  return Status();
+}
+
 Status PlanEmitter::addExecutable(size_t index) {
   const Stage &stage = stages[index];
   LoweringInput lowering = loweringInput(index);
+  MAESTRO_TRY(checkUpdatesAreWhole(lowering));
   auto executable = std::make_unique<fb::ExecutableT>();
   executable->name = stages[index].op.getName().str();
   executable->section = stage.section;

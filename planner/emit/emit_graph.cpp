@@ -144,6 +144,11 @@ Status PlanEmitter::addParameters() {
     }
     parameter->group = source.trainable ? input.workload->train.groupOf(source.component, source.info.name) : 0;
     const OptimizerSpec &optimizer = input.workload->train.optimizerOf(parameter->group);
+    if (source.trainable && optimizer.kind == OptimizerSpec::Kind::Muon && source.shape.size() != 2)
+      return Status::invalidInput(fmt::format(
+          "{}: has the shape [{}], and Muon updates matrices; write a list as train.optimizer, where muon names "
+          "`parameters`, and the last is for all others",
+          source.fullName, fmt::join(source.shape, ", ")));
     bool decays = source.trainable && llvm::none_of(optimizer.noDecay, [&](const std::string &pattern) {
                     return matchesGlob(pattern, source.info.name);
                   });

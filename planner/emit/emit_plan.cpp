@@ -40,15 +40,20 @@ Result<EmittedPlan> PlanEmitter::run() {
 
 /// Of all parameters, or of a group.
 template <typename Table> static void describe(const OptimizerSpec &optimizer, Table &to) {
-  to.optimizer = optimizer.kind == OptimizerSpec::Kind::AdamW  ? fb::Optimizer::AdamW
-                 : optimizer.kind == OptimizerSpec::Kind::Adam ? fb::Optimizer::Adam
-                                                               : fb::Optimizer::Sgd;
+  constexpr fb::Optimizer kKinds[] = {fb::Optimizer::Sgd, fb::Optimizer::Adam, fb::Optimizer::AdamW,
+                                      fb::Optimizer::Muon, fb::Optimizer::Adafactor}; // OptimizerSpec::Kind
+  to.optimizer = kKinds[static_cast<size_t>(optimizer.kind)];
   to.lr = optimizer.lr;
   to.beta1 = optimizer.beta1;
   to.beta2 = optimizer.beta2;
   to.eps = optimizer.eps;
   to.momentum = optimizer.momentum;
   to.nesterov = optimizer.nesterov;
+  to.iterations = static_cast<uint32_t>(optimizer.iterations);
+  to.match_rms = optimizer.matchRms;
+  to.beta2_decay = optimizer.beta2Decay;
+  to.eps2 = optimizer.eps2;
+  to.clip = optimizer.clip;
 }
 
 void PlanEmitter::addTraining() {
@@ -58,6 +63,7 @@ void PlanEmitter::addTraining() {
   describe(train.optimizer, training);
   for (const OptimizerSpec &group : train.groups)
     describe(group, *training.groups.emplace_back(std::make_unique<fb::ParameterGroupT>()));
+  training.ema_decay = train.emaDecay;
   training.clip_grad_norm = train.clipGradNorm.value_or(0);
   ScheduleSpec schedule = train.schedule.value_or(ScheduleSpec());
   training.decay = static_cast<fb::Decay>(schedule.decay); // In the same order.
@@ -126,6 +132,8 @@ uint64_t PlanEmitter::workloadHash() const {
   for (size_t p = 0; p < plan.parameters.size(); ++p)
     if (uint32_t group = plan.parameters[p]->group; group > 0)
       text += fmt::format("{} {}\n", p, static_cast<int>(plan.training->groups[group - 1]->optimizer));
+  if (plan.training->ema_decay > 0)
+    text += "averages\n";
   return plan::hashBytes({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
 }
 

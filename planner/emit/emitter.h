@@ -68,6 +68,7 @@ private:
   static uint32_t stageNumber(const Stage &stage);
 
   // Executables.
+  Status checkUpdatesAreWhole(const LoweringInput &lowering) const;
   Status addExecutable(size_t index);
   LoweringInput loweringInput(size_t index) const;
   void accountMemory(const Stage &stage, plan::fb::ExecutableT &executable);

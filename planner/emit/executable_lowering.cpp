@@ -236,7 +236,10 @@ void Lowering::setCost(fb::ProgramT &table, const Program &program) {
   mlir::func::FuncOp function = program.function;
   std::vector<const cost_models::DeviceModel *> kinds = kindsOf(*input.machine, input.devices);
   if (!function) {
-    table.flops = table.memory_bytes = toPlan(tables, flops);
+    for (const PendingCall &call : program.calls)
+      flops = flops + DimExpr(static_cast<int64_t>(call.flops));
+    table.flops = toPlan(tables, flops);
+    table.memory_bytes = toPlan(tables, bytes);
     table.cost =
         toTerms({{{}, kinds.front()->rates.call.value * kPicoseconds * static_cast<double>(program.calls.size())}});
     return;

@@ -29,6 +29,7 @@ struct PendingCall {
   std::vector<std::optional<View>> inputs, outputs;
   std::vector<plan::fb::AttributeT> attributes;
   std::string scope;
+  uint64_t flops = 0; ///< Of an update; what graphs contain has its cost in them.
 };
 
 /// What the executor writes or reads at a view.

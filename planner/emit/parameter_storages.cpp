@@ -12,21 +12,35 @@ std::vector<uint32_t> ParameterStorages::shapeOf(uint32_t parameter) {
 }
 
 void ParameterStorages::add(std::vector<uint32_t> &list, uint32_t parameter, fb::BindingKind kind,
-                            fb::RegionKind region, DType dtype) {
+                            fb::RegionKind region, DType dtype, std::span<const int64_t> shape) {
   uint64_t elements = 1;
-  for (int64_t dim : parameters[parameter].shape)
+  for (int64_t dim : shape)
     elements *= dim;
   list[parameter] = storages.addFixed(region, elements * byteSize(dtype));
   bindings.push_back(
-      {kind, parameter, View{list[parameter], shapeOf(parameter), dtype}, parameters[parameter].splitDim});
+      {kind, parameter, View{list[parameter], tables.constants(shape), dtype}, parameters[parameter].splitDim});
+}
+
+/// Moment1 or Moment2, where the optimizer keeps it.
+void ParameterStorages::addState(std::vector<uint32_t> &list, uint32_t parameter, fb::BindingKind kind) {
+  if (auto shape = optimizerOf(parameter).momentShape(kind, parameters[parameter].shape))
+    add(list, parameter, kind, fb::RegionKind::OptimizerState, DType::F32, *shape);
+}
+
+std::optional<View> ParameterStorages::momentOf(uint32_t parameter, fb::BindingKind kind) {
+  auto shape = optimizerOf(parameter).momentShape(kind, parameters[parameter].shape);
+  if (!shape)
+    return std::nullopt;
+  uint32_t storage = (kind == fb::BindingKind::Moment1 ? moment1 : moment2)[parameter];
+  return View{storage, tables.constants(*shape), DType::F32};
 }
 
 void ParameterStorages::layOut() {
-  for (std::vector<uint32_t> *list : {&values, &gradients, &moment1, &moment2})
+  for (std::vector<uint32_t> *list : {&values, &gradients, &moment1, &moment2, &averages})
     list->assign(parameters.size(), kNone);
   for (uint32_t p = 0; p < parameters.size(); ++p)
     if (parameters[p].present)
-      add(values, p, fb::BindingKind::Value, fb::RegionKind::Parameters, parameters[p].dtype);
+      add(values, p, fb::BindingKind::Value, fb::RegionKind::Parameters, parameters[p].dtype, parameters[p].shape);
   // Gradients that this executable counts in the norm come first, whole ones and then split ones, a range each.
   for (Counted group : {Counted::Whole, Counted::InParts, Counted::Elsewhere}) {
     for (uint32_t p = 0; p < parameters.size(); ++p)
@@ -44,12 +58,12 @@ ParameterStorages::Counted ParameterStorages::counted(uint32_t parameter) const 
 }
 
 void ParameterStorages::layOutTrained(uint32_t parameter) {
-  plan::GroupOptimizer optimizer = optimizerOf(parameter);
-  add(gradients, parameter, fb::BindingKind::Gradient, fb::RegionKind::Gradients, DType::F32);
-  if (optimizer.keepsFirstMoment())
-    add(moment1, parameter, fb::BindingKind::Moment1, fb::RegionKind::OptimizerState, DType::F32);
-  if (optimizer.keepsSecondMoment())
-    add(moment2, parameter, fb::BindingKind::Moment2, fb::RegionKind::OptimizerState, DType::F32);
+  std::span<const int64_t> shape = parameters[parameter].shape;
+  add(gradients, parameter, fb::BindingKind::Gradient, fb::RegionKind::Gradients, DType::F32, shape);
+  addState(moment1, parameter, fb::BindingKind::Moment1);
+  addState(moment2, parameter, fb::BindingKind::Moment2);
+  if (training.ema_decay > 0)
+    add(averages, parameter, fb::BindingKind::Average, fb::RegionKind::OptimizerState, DType::F32, shape);
 }
 
 bool ParameterStorages::anyGradient() const {
@@ -113,34 +127,76 @@ std::vector<PendingCall> ParameterStorages::updateCalls() {
   hyperOf(0);
   std::vector<PendingCall> calls;
   for (uint32_t p = 0; p < parameters.size(); ++p)
-    if (gradients[p] != kNone)
+    if (gradients[p] != kNone) {
       calls.push_back(updateCall(p, hyperOf(parameters[p].group)));
+      if (averages[p] != kNone)
+        calls.push_back(averageCall(p, hyperOf(0)));
+    }
   return calls;
+}
+
+PendingCall ParameterStorages::averageCall(uint32_t p, const View &hyper) {
+  View value{values[p], shapeOf(p), DType::F32}, average{averages[p], shapeOf(p), DType::F32};
+  PendingCall call;
+  call.kernel = "average";
+  call.scope = parameters[p].name;
+  call.attributes.push_back(plan::floatsAttribute("decay", {training.ema_decay}));
+  call.inputs = {value, average, hyper};
+  call.outputs = {average};
+  return call;
+}
+
+/// Of Muon's products for a matrix: an iteration multiplies it with its smaller side's Gram matrix, which it makes and
+/// squares.
+static uint64_t muonFlops(std::span<const int64_t> shape, uint32_t iterations) {
+  auto side = static_cast<uint64_t>(std::min(shape[0], shape[1])),
+       other = static_cast<uint64_t>(std::max(shape[0], shape[1]));
+  return iterations * (4 * side * side * other + 2 * side * side * side);
 }
 
 PendingCall ParameterStorages::updateCall(uint32_t p, const View &hyper) {
   auto number = [](std::string_view name, double value) { return plan::floatsAttribute(name, {value}); };
+  auto integer = [](std::string_view name, int64_t value) { return plan::intsAttribute(name, {value}); };
   plan::GroupOptimizer optimizer = optimizerOf(p);
   std::vector<uint32_t> shape = shapeOf(p);
   View value{values[p], shape, DType::F32}, gradient{gradients[p], shape, DType::F32};
   PendingCall call;
   call.scope = parameters[p].name;
   call.attributes.push_back(number("weight_decay", parameters[p].weightDecay));
-  if (optimizer.kind == fb::Optimizer::Sgd) {
+  std::optional<View> first = momentOf(p, fb::BindingKind::Moment1), second = momentOf(p, fb::BindingKind::Moment2);
+  switch (optimizer.kind) {
+  case fb::Optimizer::Sgd:
     call.kernel = "sgd";
     call.attributes.push_back(number("momentum", optimizer.momentum));
-    call.attributes.push_back(plan::intsAttribute("nesterov", {optimizer.nesterov}));
-    std::optional<View> momentum;
-    if (moment1[p] != kNone)
-      momentum = View{moment1[p], shape, DType::F32};
-    call.inputs = {value, gradient, momentum, hyper};
-    call.outputs = {value, momentum, gradient};
-  } else {
+    call.attributes.push_back(integer("nesterov", optimizer.nesterov));
+    call.inputs = {value, gradient, first, hyper};
+    call.outputs = {value, first, gradient};
+    break;
+  case fb::Optimizer::Muon:
+    call.kernel = "muon";
+    call.attributes.push_back(number("momentum", optimizer.momentum));
+    call.attributes.push_back(number("eps", optimizer.eps));
+    call.attributes.push_back(integer("nesterov", optimizer.nesterov));
+    call.attributes.push_back(integer("iterations", optimizer.iterations));
+    call.attributes.push_back(integer("match_rms_adamw", optimizer.matchRms));
+    call.inputs = {value, gradient, first, hyper};
+    call.outputs = {value, first, gradient};
+    call.flops = muonFlops(parameters[p].shape, optimizer.iterations);
+    break;
+  case fb::Optimizer::Adafactor:
+    call.kernel = "adafactor";
+    call.attributes.push_back(number("beta2_decay", optimizer.beta2Decay));
+    call.attributes.push_back(number("eps1", optimizer.eps));
+    call.attributes.push_back(number("eps2", optimizer.eps2));
+    call.attributes.push_back(number("clip", optimizer.clip));
+    call.inputs = {value, gradient, first, second, hyper};
+    call.outputs = {value, first, second, gradient};
+    break;
+  default:
     call.kernel = optimizer.kind == fb::Optimizer::AdamW ? "adamw" : "adam";
     call.attributes.push_back(number("beta1", optimizer.beta1));
     call.attributes.push_back(number("beta2", optimizer.beta2));
     call.attributes.push_back(number("eps", optimizer.eps));
-    View first{moment1[p], shape, DType::F32}, second{moment2[p], shape, DType::F32};
     call.inputs = {value, gradient, first, second, hyper};
     call.outputs = {value, first, second, gradient};
   }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,9 +60,12 @@ private:
   void layOutTrained(uint32_t parameter);
   PendingCall normCall(uint32_t index, uint64_t begin, uint64_t end);
   void add(std::vector<uint32_t> &list, uint32_t parameter, plan::fb::BindingKind kind, plan::fb::RegionKind region,
-           DType dtype);
+           DType dtype, std::span<const int64_t> shape);
+  void addState(std::vector<uint32_t> &list, uint32_t parameter, plan::fb::BindingKind kind);
   std::vector<uint32_t> shapeOf(uint32_t parameter);
+  std::optional<View> momentOf(uint32_t parameter, plan::fb::BindingKind kind);
   PendingCall updateCall(uint32_t parameter, const View &hyper);
+  PendingCall averageCall(uint32_t parameter, const View &hyper);
   plan::GroupOptimizer optimizerOf(uint32_t parameter) const {
     return plan::optimizerOf(training, parameters[parameter].group);
   }
@@ -72,7 +76,7 @@ private:
   StorageTable &storages;
   std::vector<PendingBinding> &bindings;
 
-  std::vector<uint32_t> values, gradients, moment1, moment2; ///< By parameter.
+  std::vector<uint32_t> values, gradients, moment1, moment2, averages; ///< By parameter.
   std::map<uint32_t, uint32_t> lowPrecision; ///< Parameter to its bf16 copy, for those that are read so.
   uint64_t wholeEnd = 0, partsEnd = 0;       ///< In the gradients' region: of what is counted whole, and in parts.
 };

@@ -58,12 +58,13 @@ double Estimator::updateSeconds(uint32_t section, const CutFacts &facts, uint32_
   auto stages = static_cast<uint32_t>(facts.stages.size());
   std::optional<uint32_t> period =
       uint64_t{replicas} * stages <= problem.machine.devices ? cost_models::linkPeriod(problem.machine) : std::nullopt;
-  std::set<std::tuple<uint32_t, uint64_t, uint64_t>> known; // Stages that take as long.
+  std::set<std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>> known; // Stages that take as long.
   std::vector<uint32_t> column(replicas);
   for (uint32_t i = 0; i < stages; ++i) {
     const cost_models::StageModel &stage = facts.stages[i];
     uint32_t first = byStage ? i * replicas : 0;
-    if (!known.insert({period ? first % *period : first, stage.parameters.gradients, stage.parameters.moved()}).second)
+    const cost_models::ParameterBytes &own = stage.parameters;
+    if (!known.insert({period ? first % *period : first, own.gradients, own.moved(), own.updateFlops}).second)
       continue;
     for (uint32_t replica = 0; replica < replicas; ++replica)
       column[replica] = std::min(byStage ? first + replica : replica * stages, problem.machine.devices - 1);

@@ -110,6 +110,10 @@ constexpr Meaning kTrain[] = {
      "a map, or a list of maps", "`{adamw: {}}`"},
     {"train.schedule", "Of the learning rate.", "a map", "a constant rate"},
     {"train.clip_grad_norm", "The most that the norm of all gradients may be."},
+    {"train.ema",
+     "Moving averages of what trains, that decay by this much a step, in `COMPONENT.ema.safetensors` of checkpoints.",
+     {},
+     "none"},
     {"train.precision", "What products compute in; sums, and weights that train, are f32. Or by component.",
      "`f32`, `bf16`, or a map of components", "f32"},
     {"train.seed", "Of initial values, dropout, the order of samples."},
@@ -117,17 +121,31 @@ constexpr Meaning kTrain[] = {
 };
 constexpr Meaning kOptimizers[] = {
     {"train.optimizer.adamw.lr",
-     "The learning rate; those of a list all follow the schedule, each in proportion to its own. A key of all three."},
-    {"train.optimizer.adamw.weight_decay", "Of `adam` and `sgd` 0 by default. A key of all three."},
-    {"train.optimizer.adamw.no_decay", "Parameters without decay, by globs. A key of all three."},
+     "The learning rate; those of a list all follow the schedule, each in proportion to its own. A key of all; of "
+     "`adafactor` 0.01 by default."},
+    {"train.optimizer.adamw.weight_decay",
+     "0 by default of `adam`, `sgd` and `adafactor`, 0.1 of `muon`. A key of all."},
+    {"train.optimizer.adamw.no_decay", "Parameters without decay, by globs. A key of all."},
     {"train.optimizer.adamw.parameters",
-     "In a list: those that it updates, by globs over `NAME` or `COMPONENT/NAME`. A key of all three.",
-     "a list of globs"},
+     "In a list: those that it updates, by globs over `NAME` or `COMPONENT/NAME`. A key of all.", "a list of globs"},
     {"train.optimizer.adamw.betas", "Of the means of gradients and of their squares. Also of `adam`.",
      "two numbers, at least 0 and below 1", "[0.9, 0.999]"},
     {"train.optimizer.adamw.eps", "Added to the root. Also of `adam`."},
     {"train.optimizer.sgd.momentum", "How much of the last update goes on."},
     {"train.optimizer.sgd.nesterov", "Nesterov's momentum."},
+    {"train.optimizer.muon.momentum", "Of matrices, which are all that `muon` updates: name them in `parameters`."},
+    {"train.optimizer.muon.nesterov", "Nesterov's momentum."},
+    {"train.optimizer.muon.ns_steps", "Iterations of Newton and Schulz."},
+    {"train.optimizer.muon.adjust_lr",
+     "`original`: times √max(1, rows/columns); `match_rms_adamw`: times 0.2 √max(rows, columns), so that updates are "
+     "as "
+     "large as AdamW's.",
+     "`original` or `match_rms_adamw`", "`original`"},
+    {"train.optimizer.muon.eps", "The least norm of a matrix that is divided by."},
+    {"train.optimizer.adafactor.beta2_decay", "1 − β2 of step t is t to this power."},
+    {"train.optimizer.adafactor.clip", "The most that an update's root mean square may be; PyTorch's `d`."},
+    {"train.optimizer.adafactor.eps", "The least squared gradient, and the least scale of a parameter.",
+     "two numbers from 0 to 1", "[1.19e-7, 1e-3]"},
 };
 constexpr Meaning kSchedule[] = {
     {"train.schedule.warmup_steps", "Steps in which the rate rises from 0."},
@@ -201,7 +219,7 @@ constexpr Group kGroups[] = {
      "Squares of differences, or 1 − cosine over the last dim, in the mean of all positions that count.", kRegression},
     {"loss: mean, output", "What a graph has computed.", kMean},
     {"train", "Defaults are said when a plan is made.", kTrain},
-    {"train.optimizer", "`sgd`, `adam` and `adamw`, as PyTorch has them.", kOptimizers},
+    {"train.optimizer", "`adamw`, `adam`, `sgd`, `muon` and `adafactor`, as PyTorch has them.", kOptimizers},
     {"train.schedule", "The rate by step, from the optimizer's `lr`.", kSchedule},
     {"cluster.yaml",
      "What it is planned for (`--cluster`). `--set cluster.nodes=2` changes a value; without a file it is "
@@ -235,6 +253,11 @@ dims: {DIM: {pad: never}}
 loss: {kl_divergence: {student: NAME.a, teacher: NAME.b, temperature: 1, top_k: 1, direction: forward, labels: c, ignore_index: 0}}
 train: {optimizer: {sgd: {momentum: 0.5, nesterov: true}}}
 )",
+    R"(
+components: {NAME: m.onnx}
+train: {ema: 0.5, optimizer: {muon: {momentum: 0.5, nesterov: true, ns_steps: 1, adjust_lr: original, eps: 1}}}
+)",
+    "{components: {NAME: m.onnx}, train: {optimizer: {adafactor: {beta2_decay: -1, clip: 1, eps: [0, 0]}}}}",
     "{components: {NAME: m.onnx}, loss: {kl_divergence: {student: NAME.a, teacher: NAME.b, mask: c}}}",
     "{components: {NAME: m.onnx}, loss: {mse: {value: NAME.a, target: b, labels: c, ignore_index: 0}}}",
     "{components: {NAME: m.onnx}, loss: {mse: {value: NAME.a, target: b, mask: c}}}",
@@ -275,10 +298,11 @@ bool isSaidElsewhere(const std::string &path) {
   for (std::string_view term : kTerms)
     if (path == std::string(term) + "weight" || path == std::string(term) + "name")
       return true;
-  constexpr std::string_view kSgd = "train.optimizer.sgd.";
-  return path == std::string(kSgd) + "lr" || path == std::string(kSgd) + "weight_decay" ||
-         path == std::string(kSgd) + "no_decay" || path == std::string(kSgd) + "parameters" ||
-         path.rfind("curves[1].", 0) == 0;
+  for (std::string_view optimizer : {"sgd", "muon", "adafactor"})
+    for (std::string_view key : {"lr", "weight_decay", "no_decay", "parameters"})
+      if (path == fmt::format("train.optimizer.{}.{}", optimizer, key))
+        return true;
+  return path.rfind("curves[1].", 0) == 0;
 }
 
 template <typename Read> Result<std::vector<KeyListener::Key>> listen(const Read &read) {

@@ -8,21 +8,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace maestro::planner {
 namespace {
 
 using Optimizer = OptimizerSpec;
 
-Status readBetas(FieldReader &fields, Optimizer &optimizer) {
-  const YamlNode *node = fields.find("betas");
+constexpr NumberRange kBelowOne{0, 1 - 0x1p-53};
+
+/// A list of two numbers, where it is given.
+Status readPair(FieldReader &fields, const char *key, const char *example, NumberRange range, double &first,
+                double &second) {
+  const YamlNode *node = fields.find(key);
   if (!node)
     return {};
-  std::string path = fields.pathOf("betas");
+  std::string path = fields.pathOf(key);
   if (node->kind != YamlNode::Kind::List || node->items.size() != 2)
-    return wrong(*node, path, "must be two numbers, such as [0.9, 0.999]");
-  MAESTRO_ASSIGN(optimizer.beta1, readNumber(node->items[0], path + "[0]", {0, std::nextafter(1.0, 0.0)}));
-  MAESTRO_ASSIGN(optimizer.beta2, readNumber(node->items[1], path + "[1]", {0, std::nextafter(1.0, 0.0)}));
+    return wrong(*node, path, fmt::format("must be two numbers, such as {}", example));
+  MAESTRO_ASSIGN(first, readNumber(node->items[0], path + "[0]", range));
+  MAESTRO_ASSIGN(second, readNumber(node->items[1], path + "[1]", range));
   return {};
 }
 
@@ -30,8 +35,55 @@ Status readBetas(FieldReader &fields, Optimizer &optimizer) {
 Optimizer defaultsOf(Optimizer::Kind kind) {
   Optimizer optimizer;
   optimizer.kind = kind;
-  optimizer.weightDecay = kind == Optimizer::Kind::AdamW ? 0.01 : 0;
+  switch (kind) {
+  case Optimizer::Kind::AdamW:
+    break;
+  case Optimizer::Kind::Muon:
+    optimizer.momentum = 0.95;
+    optimizer.nesterov = true;
+    optimizer.iterations = 5;
+    optimizer.eps = 1e-7;
+    optimizer.weightDecay = 0.1;
+    break;
+  case Optimizer::Kind::Adafactor:
+    optimizer.lr = 1e-2;
+    optimizer.beta2Decay = -0.8;
+    optimizer.eps = std::numeric_limits<float>::epsilon();
+    optimizer.eps2 = 1e-3;
+    optimizer.clip = 1;
+    optimizer.weightDecay = 0;
+    break;
+  default:
+    optimizer.weightDecay = 0;
+  }
   return optimizer;
+}
+
+/// What is a kind's own.
+Status readSettings(FieldReader &fields, Optimizer &optimizer) {
+  constexpr int64_t kMostIterations = 100;
+  switch (optimizer.kind) {
+  case Optimizer::Kind::Sgd:
+    MAESTRO_TRY(fields.number("momentum", optimizer.momentum, kBelowOne));
+    return fields.flag("nesterov", optimizer.nesterov);
+  case Optimizer::Kind::Muon: {
+    MAESTRO_TRY(fields.number("momentum", optimizer.momentum, kBelowOne));
+    MAESTRO_TRY(fields.flag("nesterov", optimizer.nesterov));
+    MAESTRO_TRY(fields.integer("ns_steps", optimizer.iterations, 1, kMostIterations));
+    if (const YamlNode *adjust = fields.find("adjust_lr")) {
+      MAESTRO_ASSIGN(size_t choice, readChoice(*adjust, fields.pathOf("adjust_lr"), {"original", "match_rms_adamw"}));
+      optimizer.matchRms = choice == 1;
+    }
+    return fields.number("eps", optimizer.eps, {0, 1, true});
+  }
+  case Optimizer::Kind::Adafactor:
+    MAESTRO_TRY(fields.number("beta2_decay", optimizer.beta2Decay, {-100, 0}));
+    MAESTRO_TRY(fields.number("clip", optimizer.clip, {0, 1e6, true}));
+    return readPair(fields, "eps", "[1e-7, 1e-3]", {0, 1}, optimizer.eps, optimizer.eps2);
+  default:
+    MAESTRO_TRY(readPair(fields, "betas", "[0.9, 0.999]", kBelowOne, optimizer.beta1, optimizer.beta2));
+    return fields.number("eps", optimizer.eps, {0, 1, true});
+  }
 }
 
 Result<Optimizer> readOptimizer(const YamlNode &given, const std::string &path) {
@@ -42,10 +94,11 @@ Result<Optimizer> readOptimizer(const YamlNode &given, const std::string &path) 
     node.entries.emplace_back(given.scalar, YamlNode{YamlNode::Kind::Null, "", {}, {}, given.place});
   }
   if (node.kind != YamlNode::Kind::Map || node.entries.size() != 1)
-    return wrong(node, path, "must be one of sgd, adam, adamw with its settings, such as {adamw: {lr: 3e-4}}");
+    return wrong(node, path,
+                 "must be one of sgd, adam, adamw, muon, adafactor with its settings, such as {adamw: {lr: 3e-4}}");
   const auto &[kind, body] = node.entries[0];
   YamlNode key{YamlNode::Kind::Scalar, kind, {}, {}, node.place};
-  MAESTRO_ASSIGN(size_t choice, readChoice(key, path, {"sgd", "adam", "adamw"}));
+  MAESTRO_ASSIGN(size_t choice, readChoice(key, path, {"sgd", "adam", "adamw", "muon", "adafactor"}));
   Optimizer optimizer = defaultsOf(static_cast<Optimizer::Kind>(choice));
   FieldReader fields(body, path + "." + kind);
   MAESTRO_TRY(fields.checkIsMap());
@@ -54,16 +107,10 @@ Result<Optimizer> readOptimizer(const YamlNode &given, const std::string &path) 
   MAESTRO_TRY(fields.texts("no_decay", optimizer.noDecay));
   MAESTRO_TRY(fields.texts("parameters", optimizer.parameters));
   optimizer.place = fmt::format("{}: {}", body.place, fields.pathOf("parameters"));
-  if (optimizer.kind == Optimizer::Kind::Sgd) {
-    MAESTRO_TRY(fields.number("momentum", optimizer.momentum, {0, std::nextafter(1.0, 0.0)}));
-    MAESTRO_TRY(fields.flag("nesterov", optimizer.nesterov));
-  } else {
-    MAESTRO_TRY(readBetas(fields, optimizer));
-    MAESTRO_TRY(fields.number("eps", optimizer.eps, {0, 1, true}));
-  }
+  MAESTRO_TRY(readSettings(fields, optimizer));
   MAESTRO_TRY(fields.finish());
   if (optimizer.nesterov && optimizer.momentum == 0)
-    return wrong(body, path + ".sgd.nesterov", "needs a momentum above 0");
+    return wrong(body, path + "." + kind + ".nesterov", "needs a momentum above 0");
   return optimizer;
 }
 
@@ -184,6 +231,8 @@ Status readTrain(const YamlNode *node, Workload &workload) {
     MAESTRO_TRY(fields.number("clip_grad_norm", clip, {0, 1e12, true}));
     train.clipGradNorm = clip;
   }
+  if (fields.find("ema"))
+    MAESTRO_TRY(fields.number("ema", train.emaDecay, kBelowOne));
   if (const YamlNode *precision = fields.find("precision"))
     MAESTRO_TRY(readPrecision(*precision, workload));
   int64_t seed = 0;

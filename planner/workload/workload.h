@@ -85,11 +85,16 @@ struct LossSpec {
 };
 
 struct OptimizerSpec {
-  enum class Kind { Sgd, Adam, AdamW } kind = Kind::AdamW;
+  enum class Kind { Sgd, Adam, AdamW, Muon, Adafactor } kind = Kind::AdamW;
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double momentum = 0;
   bool nesterov = false;
+  int64_t iterations = 0; ///< Muon's, of Newton and Schulz.
+  bool matchRms = false;  ///< Muon: updates as large as AdamW's.
+  double beta2Decay = 0;  ///< Adafactor: 1 − β2 of step t is t to this power.
+  double eps2 = 0,
+         clip = 0; ///< Adafactor: the least scale of a parameter; the most that an update's root mean square may be.
   double weightDecay = 0.01;
   std::vector<std::string> noDecay;    ///< Globs over state_dict names.
   std::vector<std::string> parameters; ///< Of a group: globs of those that are its own,
@@ -110,6 +115,7 @@ struct TrainSpec {
   std::vector<OptimizerSpec> groups; ///< A parameter is of the first that has its name.
   std::optional<ScheduleSpec> schedule;
   std::optional<double> clipGradNorm;
+  double emaDecay = 0;                      ///< 0: no averages.
   DType precision = DType::F32;             ///< F32 or BF16.
   std::map<std::string, DType> precisionOf; ///< By component, where it differs.
   DType precisionFor(const std::string &component) const {

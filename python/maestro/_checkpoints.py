@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     import torch
 
 RunLike = Run | str | os.PathLike[str]
+_AVERAGES = ".ema"  # <component>.ema.safetensors
 
 
-def load(run: RunLike, model: torch.nn.Module, component: str | None = None, *, strict: bool = True) -> list[str]:
+def load(
+    run: RunLike, model: torch.nn.Module, component: str | None = None, *, strict: bool = True, ema: bool = False
+) -> list[str]:
     """Loads the newest whole checkpoint of a run into a module of the same `state_dict` names.
 
     Args:
@@ -32,6 +35,7 @@ def load(run: RunLike, model: torch.nn.Module, component: str | None = None, *, 
         component: which component it is; may be left out where the run trained one.
         strict: the checkpoint has all of the module's parameters and persistent buffers, and no more; under
             `save: trained`, no more.
+        ema: the averages (`train.ema`) in the place of what was averaged.
 
     Returns:
         The names that the checkpoint lacks and that keep their values.
@@ -41,7 +45,7 @@ def load(run: RunLike, model: torch.nn.Module, component: str | None = None, *, 
     """
     import torch
 
-    file = _component_file(_checkpoint(run), component)
+    file = _component_file(_checkpoint(run), component, ema)
     values = _with_aliases(*_read(file))
     wanted = model.state_dict()
     missing = sorted(set(wanted) - set(values))
@@ -72,6 +76,7 @@ def to_hf(
     model: str | os.PathLike[str] | None = None,
     dtype: str = "float32",
     tokenizer: Any = None,
+    ema: bool = False,
 ) -> Path:
     """Writes a folder that Hugging Face's `from_pretrained` loads: the config that `maestro.export` kept, and the
     newest weights.
@@ -83,6 +88,7 @@ def to_hf(
         model: the component's exported file, where it is not found from the run's plan.
         dtype: of the weights: float32, bfloat16 or float16.
         tokenizer: saved beside them, with its `save_pretrained`.
+        ema: the averages (`train.ema`) in the place of what was averaged.
 
     Returns:
         The folder.
@@ -90,16 +96,16 @@ def to_hf(
     import safetensors.torch
     import torch
 
-    file = _component_file(_checkpoint(run), component)
+    file = _component_file(_checkpoint(run), component, ema)
     if _holds_what_trains(file):
         raise Error(
             f"{file} holds what trains alone (save: trained); maestro.load it into the model that was exported, and save "
             "that with save_pretrained"
         )
-    about = _about(run, _set_name(file), model)
+    about = _about(run, _component_of(file), model)
     if "maestro.config" not in about:
         raise Error(
-            f"the graph of '{_set_name(file)}' carries no config: it was not exported by maestro.export from a Hugging Face model"
+            f"the graph of '{_component_of(file)}' carries no config: it was not exported by maestro.export from a Hugging Face model"
         )
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
@@ -132,7 +138,12 @@ def to_hf(
 
 
 def to_onnx(
-    run: RunLike, component: str | None, path: str | os.PathLike[str], *, model: str | os.PathLike[str] | None = None
+    run: RunLike,
+    component: str | None,
+    path: str | os.PathLike[str],
+    *,
+    model: str | os.PathLike[str] | None = None,
+    ema: bool = False,
 ) -> Path:
     """Writes the component's exported graph with the newest weights, for whatever runs ONNX.
 
@@ -141,12 +152,13 @@ def to_onnx(
         component: which component; None where the run trained one.
         path: the file to write; weights that it cannot hold lie beside it in <name>.data.
         model: the component's exported file, where it is not found from the run's plan.
+        ema: the averages (`train.ema`) in the place of what was averaged.
     """
     import onnx
     import onnx.external_data_helper
 
-    file = _component_file(_checkpoint(run), component)
-    source = Path(model) if model is not None else _run_of(run).model_file(_set_name(file))
+    file = _component_file(_checkpoint(run), component, ema)
+    source = Path(model) if model is not None else _run_of(run).model_file(_component_of(file))
     values = _with_aliases(*_read(file))
     proto = onnx.load(source)
     of_file = {tensor.name: tensor for tensor in proto.graph.initializer}
@@ -204,12 +216,16 @@ def _checkpoint(run: RunLike) -> Path:
     return _run_of(run).checkpoint
 
 
-def _component_file(checkpoint: Path, component: str | None) -> Path:
-    """The component's file, or the index of several."""
+def _component_file(checkpoint: Path, component: str | None, ema: bool = False) -> Path:
+    """The component's file, or the index of several; with `ema`, that of its averages."""
     indexes = sorted(checkpoint.glob("*.safetensors.index.json"))
     parts = {part for index in indexes for part in _files_of(index)}
     files = {_set_name(file): file for file in [*sorted(set(checkpoint.glob("*.safetensors")) - parts), *indexes]}
     files.pop("optimizer", None)
+    averages = {name.removesuffix(_AVERAGES): file for name, file in files.items() if name.endswith(_AVERAGES)}
+    files = averages if ema else {name: file for name, file in files.items() if not name.endswith(_AVERAGES)}
+    if ema and not averages:
+        raise Error(f"{checkpoint} holds no averages; `train: {{ema: 0.999}}` in the workload asks for them")
     if component is None and len(files) == 1:
         return next(iter(files.values()))
     frozen = _frozen(checkpoint)
@@ -232,6 +248,10 @@ def _set_name(file: Path) -> str:
     return file.name.partition(".safetensors")[0]
 
 
+def _component_of(file: Path) -> str:
+    return _set_name(file).removesuffix(_AVERAGES)
+
+
 def _files_of(file: Path) -> list[Path]:
     """The file itself, or those that an index names."""
     if file.suffix != ".json":
@@ -245,7 +265,7 @@ def _frozen(checkpoint: Path) -> dict[str, str]:
 
 
 def _holds_what_trains(file: Path) -> bool:
-    return _set_name(file) in _frozen(file.parent)
+    return _component_of(file) in _frozen(file.parent)
 
 
 def _about(run: RunLike, component: str, model: str | os.PathLike[str] | None) -> dict[str, str]:

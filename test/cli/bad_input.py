@@ -158,6 +158,14 @@ def workloads(judge):
             done = judge.command(folder, "maestro-plan", "workload.yaml", "-o", "plan.mpl", "--set", "cluster.devices_per_node=4", "--pin",
                                  f"tokens.stages={stages}")
             judge.verdict(name, done, [] if done.returncode == 0 else [f"status {done.returncode}"])
+    muon = '[{muon: {parameters: ["*weight"]}}, sgd]'
+    for name, flags, words in (
+        ("muon of vectors", ["--set", "train.optimizer=muon"], ["bias", "has the shape", "Muon", "parameters"]),
+        ("muon of what devices share", ["--set", f"train.optimizer={muon}", "--pin", "mlp.tensor=2", "--set", "cluster.devices_per_node=2"],
+         ["weight", "2 devices", "Muon", "tensor=1"]),
+    ):
+        if judge.wanted(name):
+            judge.refused(name, judge.folder(), words, "maestro-plan", "mlp.onnx", "-o", "plan.mpl", *flags, leaves=["plan.mpl"])
     for source, pin in (("workload.yaml", "tokens.dp=1"), ("mlp.onnx", "mlp.tensor=2")):
         name = f"pin {pin} is compared with what is found without"
         if judge.wanted(name):

@@ -113,6 +113,18 @@ TEST(CpuMemoryTest, reductionsNormsAndWhatAddsAside) {
     hold({"reduce_mean", {ints("axes", axes)}, {x}, {f32(kept)}});
   }
   hold({"sum_squares", {}, {f32({55000000})}, {of(DType::F64, {})}});
+  for (const Shape &shape : {Shape{300, 200}, Shape{64, 1024}, Shape{1024, 64}, Shape{1, 7}}) {
+    KernelOperand p = f32(shape), scalars = f32({8});
+    hold({"muon", {}, {p, p, p, scalars}, {p, p, p}});
+    hold({"adafactor",
+          {},
+          {p, p, f32({shape[0], 1}), f32({1, shape[1]}), scalars},
+          {p, f32({shape[0], 1}), f32({1, shape[1]}), p}});
+  }
+  hold({"adafactor",
+        {},
+        {f32({9000}), f32({9000}), {}, f32({9000}), f32({8})},
+        {f32({9000}), {}, f32({9000}), f32({9000})}});
   hold({"layer_norm", {ints("axis", {2})}, {x, row, row}, {x, rows, rows}});
   hold({"layer_norm_grad", {ints("axis", {2})}, {x, x, rows, rows, row}, {x, row, row}, 6});
   hold({"rms_norm", {ints("axis", {2})}, {x, row}, {x, rows}});

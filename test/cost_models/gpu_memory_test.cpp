@@ -92,6 +92,18 @@ TEST(GpuMemoryTest, scratchIsNotUnderWhatKernelsAskFor) {
           {make({64, vocabulary})}});
   }
   hold({"sum_squares", {}, {f32({vocabulary, 512})}, {of(DType::F64, {1})}, 1});
+  for (const Shape &shape : {Shape{300, 200}, Shape{64, 1024}, Shape{4, 1024, 64}, Shape{1, 7}}) {
+    KernelOperand p = f32(shape), scalars = f32({8});
+    Shape rows = shape, columns = shape;
+    rows.back() = columns[columns.size() - 2] = 1;
+    if (shape.size() == 2)
+      hold({"muon", {}, {p, p, p, scalars}, {p, p, p}});
+    hold({"adafactor", {}, {p, p, f32(rows), f32(columns), scalars}, {p, f32(rows), f32(columns), p}});
+  }
+  hold({"adafactor",
+        {},
+        {f32({9000}), f32({9000}), {}, f32({9000}), f32({8})},
+        {f32({9000}), {}, f32({9000}), f32({9000})}});
   hold({"conv_grad_weight", // Written aside: it cannot add.
         {ints("strides", {1, 1}), ints("pads", {1, 1, 1, 1}), ints("dilations", {1, 1})},
         {f32({2, 16, 32, 32}), f32({2, 64, 32, 32})},

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import math
+import unittest.mock
 
 import numpy
 import torch
@@ -73,6 +74,33 @@ def by_groups(named):
                    torch.optim.AdamW(others, lr=2e-3))
 
 
+class MatricesByMuon(Several):
+    """What "muon" below says: matrices by Muon, the rest by AdamW, and the averages of all. PyTorch's Muon multiplies in bf16, of which
+    the small singular values of a matrix are noise; here it multiplies in f32, as maestro-run does."""
+
+    def __init__(self, named):
+        self.named = list(named)
+        matrices = [p for name, p in self.named if p.dim() == 2 and name.endswith("weight")]
+        others = [p for name, p in self.named if not (p.dim() == 2 and name.endswith("weight"))]
+        super().__init__(torch.optim.Muon(matrices, lr=0.01, momentum=0.9, adjust_lr_fn="match_rms_adamw"), torch.optim.AdamW(others, lr=2e-3))
+        self.averaged = [value.detach().clone() for value in values(self.named)]
+        self.average = torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+        self.steps = 0
+
+    def step(self):
+        with unittest.mock.patch.object(torch, "bfloat16", torch.float32):
+            super().step()
+        now = [value.detach() for value in values(self.named)]
+        if self.steps == 0:
+            self.averaged = [value.clone() for value in now]
+        else:
+            self.average(self.averaged, now, self.steps)
+        self.steps += 1
+
+    def averages(self):
+        return {name: value.numpy() for (name, _), value in zip(self.named, self.averaged, strict=True)}
+
+
 def values(named):
     return [parameter for _, parameter in named]
 
@@ -106,6 +134,11 @@ OPTIMIZERS = {
                    "lr: 4e-4, betas: [0.8, 0.95], weight_decay: 0.1}}, {adamw: {lr: 2e-3}}], schedule: {warmup_steps: 5, decay: linear, "
                    "total_steps: 50}",
                by_groups, 0.0, warmup_then_decay(2e-3, 5, 50, 0.0, "linear")),
+    "muon": ("", ", ema: 0.9, optimizer: [{muon: {parameters: [\"first.weight\", \"second.weight\"], lr: 0.01, momentum: 0.9, adjust_lr: match_rms_adamw}}, "
+                 "{adamw: {lr: 2e-3}}], schedule: {warmup_steps: 5, decay: linear, total_steps: 50}",
+             MatricesByMuon, 0.0, warmup_then_decay(2e-3, 5, 50, 0.0, "linear")),
+    "adafactor": ("", ", optimizer: {adafactor: {lr: 0.02, weight_decay: 0.01}}",
+                  lambda named: torch.optim.Adafactor(values(named), lr=0.02, weight_decay=0.01), 0.0, None),
     "linear_frozen": (", frozen: [\"first.*\"]", ", optimizer: {adamw: {lr: 2e-3}}, schedule: {warmup_steps: 5, "
                       "decay: linear, total_steps: 50, min_lr: 1e-4}",
                       lambda named: torch.optim.AdamW(frozen(named, "first.*"), lr=2e-3),
@@ -131,10 +164,16 @@ def optimizer(judge, what, case, key):
         judge.check(f"{what} learning rates", not wrong, f"steps {wrong[:5]}: {rates[:3]}")
     found, _ = safetensors(stages.newest_checkpoint(out) / f"{case.name}.safetensors")
     trained = {name: value.detach().numpy() for name, value in reference.module.state_dict().items()}
-    if key == "groups":  # Their state has other names.
+    if key in ("groups", "muon", "adafactor"):  # Their state has other names.
         for steps in (STEPS // 2, STEPS):
             stopped = judge.bench.run(plan, data, f"{key}-stopped", "--steps", steps, "--resume=auto")
         judge.check(f"{what} resumed", not different_files(*(stages.newest_checkpoint(folder) for folder in (out, stopped))))
+    if key == "muon":
+        averaged, _ = safetensors(stages.newest_checkpoint(out) / f"{case.name}.ema.safetensors")
+        far = {name: float(numpy.abs(averaged[name] - value).max()) for name, value in reference.optimizer.averages().items()}
+        judge.check(f"{what} averages", set(far) == set(averaged) and max(far.values()) < 2e-3, f"{far}")
+        moved = max(float(numpy.abs(averaged[name] - found[name]).max()) for name in far)
+        judge.check(f"{what} averages differ from the last values", moved > 1e-4, f"{moved}")
     worst = {name: float(numpy.abs(found[name] - value).max()) for name, value in trained.items() if name in found}
     judge.check(f"{what} parameters", set(worst) == set(trained) and max(worst.values()) < 2e-3, f"{worst}")
 

@@ -60,7 +60,7 @@ def workload(folder, models):
             },
         },
         dims={"seq": {"combine": "max", "max": 16}},
-        train={"global_batch": 8, "optimizer": {"adamw": {"lr": 1e-2, "no_decay": ["*norm*"]}}},
+        train={"global_batch": 8, "ema": 0.9, "optimizer": {"adamw": {"lr": 1e-2, "no_decay": ["*norm*"]}}},
     )
 
 
@@ -276,6 +276,10 @@ def test_load(run, models):
     again = networks.llama(layers=1)
     maestro.load(run.checkpoint, again, "student")
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    assert maestro.load(run, again, ema=True) == []
+    averaged, last = again.model.norm.weight, model.model.norm.weight
+    assert not torch.equal(averaged, last) and torch.allclose(averaged, last, atol=0.1)
+    maestro.load(run.checkpoint, again, "student")
     ids = torch.arange(3, 11)[None]
     assert torch.equal(model.eval()(ids).logits, again.eval()(ids).logits)
 
@@ -283,8 +287,9 @@ def test_load(run, models):
 def test_what_cannot_be_loaded(run):
     with pytest.raises(maestro.Error, match="'teacher' is frozen as a whole"):
         maestro.load(run, networks.llama(), "teacher")
-    with pytest.raises(maestro.Error, match="no component 'pupil'; it holds student"):
-        maestro.load(run, networks.llama(), "pupil")
+    for words in ({}, {"ema": True}):
+        with pytest.raises(maestro.Error, match="no component 'pupil'; it holds student"):
+            maestro.load(run, networks.llama(), "pupil", **words)
     with pytest.raises(maestro.Error, match=r"it lacks 'model.layers.1.* and 5 more \(strict=False"):
         maestro.load(run, networks.llama(layers=2))
     assert len(maestro.load(run, networks.llama(layers=2), strict=False)) == 9

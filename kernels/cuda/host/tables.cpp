@@ -5,11 +5,13 @@
 
 namespace maestro::kernels::cuda {
 
+std::span<const host::KernelEntry> adafactorKernels();
 std::span<const host::KernelEntry> attentionKernels();
 std::span<const host::KernelEntry> elementwiseKernels();
 std::span<const host::KernelEntry> gatherKernels();
 std::span<const host::KernelEntry> lossKernels();
 std::span<const host::KernelEntry> movementKernels();
+std::span<const host::KernelEntry> muonKernels();
 std::span<const host::KernelEntry> normKernels();
 std::span<const host::KernelEntry> positionKernels();
 std::span<const host::KernelEntry> productKernels();
@@ -25,9 +27,10 @@ namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
   static const std::span<const KernelEntry> kTables[] = {
-      attentionKernels(), elementwiseKernels(), gatherKernels(),  lossKernels(),    movementKernels(),
-      normKernels(),      positionKernels(),    productKernels(), queueKernels(),   recurrenceKernels(),
-      reduceKernels(),    scatterKernels(),     selectKernels(),  softmaxKernels(), updateKernels()};
+      adafactorKernels(), muonKernels(),       attentionKernels(), elementwiseKernels(), gatherKernels(),
+      lossKernels(),      movementKernels(),   normKernels(),      positionKernels(),    productKernels(),
+      queueKernels(),     recurrenceKernels(), reduceKernels(),    scatterKernels(),     selectKernels(),
+      softmaxKernels(),   updateKernels()};
   return kTables;
 }
 
