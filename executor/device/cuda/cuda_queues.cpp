@@ -19,6 +19,7 @@ Result<std::unique_ptr<CudaQueues>> CudaQueues::create(const cuda::Context &cont
     MAESTRO_ASSIGN(auto ring, PinnedBlock::create(context, PinnedRing::kBytes));
     lanes[q] = {&created->rings[q].emplace(std::move(ring)), &created->control->queues[q].reached};
   }
+  MAESTRO_ASSIGN(created->recorderStream, Stream::create(context));
   created->courier = std::make_unique<Courier>(*created, *created->clock, lanes, options.abort);
   return created;
 }
