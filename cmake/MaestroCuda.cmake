@@ -1,6 +1,7 @@
 # Finds the CUDA toolkit: its headers and nvcc, no library. MAESTRO_CUDA says whether it is here, MAESTRO_NVCC is the compiler.
 #
-# Whatever links maestro_cuda_headers sees cuda.h and has MAESTRO_CUDA defined.
+# Whatever links maestro_cuda_headers sees cuda.h and has MAESTRO_CUDA defined. MAESTRO_CUDNN says whether cuDNN's headers are here
+# too, the toolkit's or those of test/requirements.txt; whatever links maestro_cudnn_headers sees cudnn.h.
 option(MAESTRO_CUDA "Build the CUDA device and kernels, where a toolkit is found" ON)
 find_path(MAESTRO_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 find_program(MAESTRO_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -11,7 +12,6 @@ if(MAESTRO_CUDA_INCLUDE)
   string(REGEX MATCH "[0-9]+" cuda_version "${cuda_version}")
 endif()
 if(NOT MAESTRO_CUDA)
-  return()
 elseif(MAESTRO_CUDA_INCLUDE AND MAESTRO_NVCC AND cuda_version GREATER_EQUAL 12040)
   add_library(maestro_cuda_headers INTERFACE)
   target_include_directories(maestro_cuda_headers SYSTEM INTERFACE "${MAESTRO_CUDA_INCLUDE}")
@@ -19,4 +19,24 @@ elseif(MAESTRO_CUDA_INCLUDE AND MAESTRO_NVCC AND cuda_version GREATER_EQUAL 1204
 else()
   set(MAESTRO_CUDA OFF)
   message(STATUS "No CUDA toolkit (12.4 or newer, with nvcc): plans for GPUs can be made, not run")
+endif()
+
+set(MAESTRO_CUDNN OFF)
+if(MAESTRO_CUDA)
+  file(GLOB cudnn_packages "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cudnn/include")
+  find_path(MAESTRO_CUDNN_INCLUDE cudnn_backend.h HINTS "${MAESTRO_CUDA_INCLUDE}" ENV CUDNN_HOME PATHS ${cudnn_packages} PATH_SUFFIXES include)
+  mark_as_advanced(MAESTRO_CUDNN_INCLUDE)
+  set(cudnn_version 0)
+  if(MAESTRO_CUDNN_INCLUDE)
+    file(STRINGS "${MAESTRO_CUDNN_INCLUDE}/cudnn_version.h" cudnn_parts REGEX "^#define CUDNN_(MAJOR|MINOR) [0-9]+")
+    string(REGEX REPLACE "[^0-9;]" "" cudnn_parts "${cudnn_parts}")
+    list(JOIN cudnn_parts "." cudnn_version)
+  endif()
+  if(cudnn_version VERSION_GREATER_EQUAL 9.8) # Device properties.
+    set(MAESTRO_CUDNN ON)
+    add_library(maestro_cudnn_headers INTERFACE)
+    target_include_directories(maestro_cudnn_headers SYSTEM INTERFACE "${MAESTRO_CUDNN_INCLUDE}")
+  else()
+    message(STATUS "No headers of cuDNN (9.8 or newer): attention on GPUs runs on kernels without tensor cores")
+  endif()
 endif()

@@ -32,6 +32,43 @@ uint64_t orderBytes(const KernelOperand &indices) { return 2 * roundUp(4 * indic
 /// Set elements before each chunk of at least 256.
 uint64_t maskBytes(const KernelOperand &mask) { return 8 * chunks(mask.elements(), 256); }
 
+/// What attention by cuDNN may take (kernels/cuda/cudnn_attention.h): the mask as numbers; of the gradient, scores'
+/// gradients or sums in order, statistics, and of grouped heads a gradient each. A library that serves it otherwise
+/// takes less.
+uint64_t attentionBytes(const KernelCall &call) {
+  constexpr uint64_t kMaxScores = uint64_t{1} << 30, kSlack = uint64_t{1} << 20;
+  bool isGradient = call.kernel == "attention_grad";
+  const KernelOperand &q = call.inputs[isGradient ? 1 : 0], &k = call.inputs[isGradient ? 2 : 1],
+                      &v = call.inputs[isGradient ? 3 : 2], &statistics = isGradient ? call.inputs[5] : call.outputs[1];
+  size_t maskAt = isGradient ? 6 : 3;
+  uint64_t rows = statistics.elements(); // Of queries, head by head.
+  uint64_t own = isGradient ? statistics.bytes() : 0;
+  if (q.dtype == DType::F32 || rows == 0 || q.elements() == 0 || k.elements() == 0)
+    return own;
+  uint64_t heads = static_cast<uint64_t>(statistics.shape[1]), queries = static_cast<uint64_t>(statistics.shape[2]);
+  bool sequenceMajor = q.shape[1] != statistics.shape[1];
+  uint64_t keys = static_cast<uint64_t>(heads == queries ? std::max(k.shape[1], k.shape[2]) // Either may be the heads.
+                                                         : k.shape[sequenceMajor ? 1 : 2]);
+  uint64_t bytes = kSlack;
+  if (maskAt < call.inputs.size() && call.inputs[maskAt].present) {
+    const KernelOperand &mask = call.inputs[maskAt];
+    auto dim = [&](size_t fromEnd) {
+      return fromEnd < mask.shape.size() ? static_cast<uint64_t>(mask.shape[mask.shape.size() - 1 - fromEnd]) : 1;
+    };
+    bytes += roundUp(dim(3) * dim(2) * queries * roundUp(keys, 8) * (mask.dtype == DType::F32 ? 4 : 2), kBlock);
+  }
+  if (!isGradient)
+    return bytes;
+  uint64_t batch = rows / heads / queries, depths = static_cast<uint64_t>(q.shape[3] + v.shape[3]);
+  uint64_t keyHeads = std::max<uint64_t>(1, k.elements() / (batch * keys * static_cast<uint64_t>(k.shape[3])));
+  uint64_t scoresOfHead = 2 * roundUp(queries, 128) * roundUp(keys, 128);
+  bool inOrder = heads / keyHeads * scoresOfHead > kMaxScores;
+  bytes += inOrder ? 4 * rows * static_cast<uint64_t>(q.shape[3]) : std::min(batch * heads * scoresOfHead, kMaxScores);
+  if (keyHeads != heads) // Heads of a group, before they are added up.
+    bytes += 2 * batch * heads * keys * depths;
+  return bytes + 2 * roundUp(statistics.bytes() + 16 * batch * heads, kBlock);
+}
+
 bool addsItself(std::string_view kernel) {
   return kernel == "matmul" || kernel == "gather_grad" || kernel == "gather_nd_grad" || kernel == "sum_squares" ||
          kernel.starts_with("reduce_") || kernel.ends_with("_norm_grad");
@@ -63,8 +100,8 @@ uint64_t ownScratchBytes(const KernelCall &call) {
     return adafactorBytes(call);
   if (call.kernel == "matmul")
     return kProductWorkspaceBytes;
-  if (call.kernel == "attention_grad") // A number for each row of scores.
-    return call.inputs[5].bytes();
+  if (call.kernel == "attention" || call.kernel == "attention_grad")
+    return attentionBytes(call);
   if (call.kernel.ends_with("_norm_grad"))
     return normBytes(call);
   if (call.kernel.starts_with("reduce_"))

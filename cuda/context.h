@@ -23,6 +23,8 @@ public:
   CUdevice device() const { return handle; }
   /// "GPU 0 (NVIDIA H100 80GB HBM3)"
   const std::string &name() const { return text; }
+  /// "NVIDIA H100 80GB HBM3"
+  std::string model() const { return text.substr(text.find('(') + 1, text.size() - text.find('(') - 2); }
   /// 0 where the GPU does not know it.
   int attribute(CUdevice_attribute what) const;
 

@@ -30,6 +30,12 @@
   X(cuStreamQuery)                                                                                                     \
   X(cuStreamWaitEvent)                                                                                                 \
   X(cuStreamWaitValue64)                                                                                               \
+  X(cuStreamBeginCapture)                                                                                              \
+  X(cuStreamEndCapture)                                                                                                \
+  X(cuGraphInstantiateWithFlags)                                                                                       \
+  X(cuGraphLaunch)                                                                                                     \
+  X(cuGraphExecDestroy)                                                                                                \
+  X(cuGraphDestroy)                                                                                                    \
   X(cuStreamWriteValue64)                                                                                              \
   X(cuEventCreate)                                                                                                     \
   X(cuEventDestroy)                                                                                                    \

@@ -13,6 +13,7 @@ public:
   GraphFacts(mlir::func::FuncOp graph, const DimTable &dims);
 
   auto operations() { return graph.getBody().front().without_terminator(); }
+  mlir::OperandRange results() { return graph.getBody().front().getTerminator()->getOperands(); }
 
   /// Names of components in the order in which the linker inlined them: producers first. At least one.
   llvm::ArrayRef<std::string> components() const { return names; }

@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <set>
 
@@ -219,10 +220,31 @@ private:
     to.mapping.map(value, addArgument(to, value, dictionary));
     to.trains |= gradient;
     setInsertionAfterLast<section::EdgeOp>();
-    section::EdgeOp::create(builder, value.getLoc(), builder.getStringAttr(name), from.op.getNameAttr(),
-                            to.op.getNameAttr(), gradient ? builder.getUnitAttr() : UnitAttr(),
-                            TypeAttr::get(value.getType()));
+    auto edge = section::EdgeOp::create(builder, value.getLoc(), builder.getStringAttr(name), from.op.getNameAttr(),
+                                        to.op.getNameAttr(), gradient ? builder.getUnitAttr() : UnitAttr(),
+                                        TypeAttr::get(value.getType()));
+    edge->setAttr(kEdgeReason, builder.getStringAttr(reasonFor(value, producer, consumer)));
     return success();
+  }
+
+  /// "nn.rms_norm's result, as nn.matmul reads it; …"
+  std::string reasonFor(Value value, unsigned producer, unsigned consumer) const {
+    llvm::SmallSetVector<StringRef, 4> readers;
+    for (Operation *user : value.getUsers())
+      if (auto label = labels.part.find(user);
+          (label != labels.part.end() && label->second == consumer) || labels.repeated.contains({user, consumer}))
+        readers.insert(user->getName().getStringRef());
+    constexpr size_t kShown = 2;
+    std::string text = (value.getDefiningOp()->getName().getStringRef() + "'s result, as ").str();
+    for (auto [i, reader] : llvm::enumerate(readers))
+      if (i < kShown)
+        text += (i == 0 ? "" : " and ") + reader.str();
+    text += readers.size() > kShown ? " and others read it" : readers.size() > 1 ? " read it" : " reads it";
+    if (labels.parts[producer].section == labels.parts[consumer].section)
+      text += "; at a cut between layers";
+    if (auto found = labels.reasons.find({value, consumer}); found != labels.reasons.end())
+      text += "; " + found->second;
+    return text;
   }
 
   std::string edgeName(unsigned producer, unsigned consumer) {

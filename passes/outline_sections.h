@@ -9,11 +9,16 @@
 #include "base/recompute.h"
 #include "passes/graph_functions.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <string>
 #include <vector>
 
 namespace maestro {
+
+/// Of a section.edge, StringAttr: why this tensor crosses, for people.
+constexpr llvm::StringLiteral kEdgeReason("nn.reason");
 
 /// A section to be, or one pipeline stage of it.
 struct SectionPart {
@@ -35,6 +40,8 @@ struct SectionLabels {
   /// (operator, part): computed again by that part, although the operator belongs to an earlier one.
   llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> repeated;
   llvm::DenseSet<mlir::Operation *> trains; ///< Operators that a trainable parameter reaches.
+  /// (value, part): why it is this value that crosses to that part, where it is not simply what the part reads.
+  llvm::DenseMap<std::pair<mlir::Value, unsigned>, std::string> reasons;
 };
 
 /// Whether the value can cross an edge: one dim is rows (a sum over samples), no other dim contains them.

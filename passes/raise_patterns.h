@@ -12,5 +12,6 @@ void addRaiseActivationPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseRopePatterns(mlir::RewritePatternSet &patterns);
 void addRaiseMaskPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseAttentionPatterns(mlir::RewritePatternSet &patterns);
+void addRaiseCausalPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace maestro

@@ -44,8 +44,8 @@ struct Raise {
   AddPatterns addPatterns;
 };
 
-/// Products come before those that look for products: they see transposes inside them. Attention comes last: it
-/// contains the rest.
+/// Products come before those that look for products: they see transposes inside them. Attention comes behind what it
+/// contains.
 constexpr Raise kRaises[] = {
     {"maestro-raise-gathers", "Gathers along rows out of flat ones", addRaiseGatherPatterns},
     {"maestro-raise-products", "Products absorb transposes and biases", addRaiseProductPatterns},
@@ -54,6 +54,7 @@ constexpr Raise kRaises[] = {
     {"maestro-raise-rope", "Rotary embeddings out of their formula", addRaiseRopePatterns},
     {"maestro-raise-masks", "Masks of attention that are exact", addRaiseMaskPatterns},
     {"maestro-raise-attention", "Attention out of products and softmax", addRaiseAttentionPatterns},
+    {"maestro-raise-causal", "Causality out of masks of attention", addRaiseCausalPatterns},
 };
 
 std::unique_ptr<mlir::Pass> createRaisePass(const Raise &raise) {

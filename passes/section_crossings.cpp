@@ -1,5 +1,9 @@
 #include "passes/section_crossings.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
 #include <limits>
 #include <optional>
 
@@ -8,12 +12,16 @@ using namespace mlir;
 namespace maestro {
 namespace {
 
+/// By so many operators at most a value follows from others that cross.
+constexpr size_t kMostFollowing = 16;
+
 class Crossings {
 public:
   Crossings(GraphFacts &facts, const DimTable &dims, bool moveTails, SectionLabels &labels)
       : facts(facts), dims(dims), moveTails(moveTails), labels(labels) {}
 
   void choose() {
+    labels.reasons.clear();
     for (Operation &op : facts.operations()) {
       auto label = labels.part.find(&op);
       if (label == labels.part.end())
@@ -21,9 +29,13 @@ public:
       for (Value operand : op.getOperands())
         chooseCrossing(operand, label->second);
     }
+    for (auto &[consumer, crossing] : crossingValues())
+      shareSources(consumer, crossing);
   }
 
 private:
+  using Values = llvm::SmallSetVector<Value, 8>;
+
   static bool movesData(Operation *op) { return op->hasTrait<nn::Rearranges>() || isa<nn::CastOp, nn::SliceOp>(op); }
 
   /// With the operator's other results that the consumer reads: values and indices cross together, or neither does.
@@ -63,9 +75,17 @@ private:
       way.push_back(behind);
       at = *next;
     }
-    if (found)
-      for (Operation *moved : best)
-        labels.repeated.insert({moved, consumer});
+    if (!found || best.empty())
+      return;
+    for (Operation *moved : best)
+      labels.repeated.insert({moved, consumer});
+    Value crosses = best.back()->getOperand(0);
+    for (Value operand : best.back()->getOperands())
+      if (Operation *before = operand.getDefiningOp(); before && labels.part.count(before))
+        crosses = operand;
+    labels.reasons[{crosses, consumer}] =
+        llvm::formatv("of what means the same the fewest bytes: behind {0} it would be {1:f1} x as many",
+                      best.front()->getName().getStringRef(), facts.bytesOf(value) / facts.bytesOf(crosses));
   }
 
   /// The one operand of the producer's own that `op` is computed from, where the consumer may run `op` itself.
@@ -78,7 +98,7 @@ private:
       bool mayMove = moveTails || isMasked(op->getResult(0), dims);
       if (sameSection || readsTrainable || !mayMove || !onlyFor(op, consumer))
         return std::nullopt;
-    } else if (found && !onlyFor(op, consumer)) {
+    } else if (found && !isExactWidening(op) && !onlyFor(op, consumer)) {
       return std::nullopt;
     }
     std::optional<Value> only;
@@ -89,6 +109,154 @@ private:
         only = operand;
       }
     return only;
+  }
+
+  /// A frozen producer's bf16 in f32: whoever reads it may widen it, whoever else does.
+  bool isExactWidening(Operation *op) const {
+    auto cast = dyn_cast<nn::CastOp>(op);
+    return cast && !labels.trains.contains(op) && nn::typeOf(cast.getX()).getElementType().isBF16() &&
+           nn::typeOf(op->getResult(0)).getElementType().isF32();
+  }
+
+  // ---- What follows from what crosses anyway ------------------------------------------------------------------------
+
+  /// By consumer: what it reads of other parts, as `labels` say by now.
+  llvm::MapVector<unsigned, Values> crossingValues() {
+    llvm::MapVector<unsigned, Values> crossing;
+    llvm::SetVector<std::pair<Operation *, unsigned>> live;
+    auto reach = [&](Value value, std::optional<unsigned> reader) {
+      Operation *op = value.getDefiningOp();
+      auto label = op ? labels.part.find(op) : labels.part.end();
+      if (label == labels.part.end()) // Of data or parameters alone: each part's own.
+        return;
+      bool isOwn = !reader || *reader == label->second;
+      bool isRepeated = !isOwn && labels.repeated.contains({op, *reader});
+      if (!isOwn && !isRepeated)
+        crossing[*reader].insert(value);
+      live.insert({op, isRepeated ? *reader : label->second});
+    };
+    for (Value result : facts.results())
+      reach(result, std::nullopt);
+    for (size_t i = 0; i < live.size(); ++i) {
+      auto [op, part] = live[i];
+      for (Value operand : op->getOperands())
+        reach(operand, part);
+    }
+    return crossing;
+  }
+
+  /// What crosses instead of several values, or beside them, and which of them then follow from it.
+  struct Source {
+    Value value;
+    Values implied;
+    llvm::SetVector<Operation *> way;
+    double savedBytes = 0;
+  };
+
+  /// As long as that saves bytes: of the values that cross and those before them, the one that saves most.
+  void shareSources(unsigned consumer, Values crossing) {
+    for (;;) {
+      Source best;
+      for (Value value : sourcesOf(consumer, crossing))
+        if (Source source = tryout(value, consumer, crossing); source.savedBytes > best.savedBytes)
+          best = std::move(source);
+      if (!best.value)
+        return;
+      std::string names;
+      for (Value value : best.implied) {
+        crossing.remove(value);
+        labels.reasons.erase({value, consumer});
+        names += (names.empty() ? "" : ", ") + (value.getDefiningOp()->getName().getStringRef() + "'s result").str();
+      }
+      std::string reason = labels.reasons.lookup({best.value, consumer});
+      reason += llvm::formatv("{0}{1} need not cross, as it follows from this", reason.empty() ? "" : "; ", names);
+      crossing.insert(best.value);
+      for (Operation *op : best.way)
+        labels.repeated.insert({op, consumer});
+      labels.reasons[{best.value, consumer}] = reason;
+    }
+  }
+
+  /// What crosses, and what that follows from by cheap operators.
+  Values sourcesOf(unsigned consumer, const Values &crossing) {
+    Values sources(crossing.begin(), crossing.end());
+    for (size_t i = 0; i < sources.size(); ++i)
+      if (Operation *op = sources[i].getDefiningOp(); isCheap(op) && !isOfSection(op, consumer))
+        for (Value operand : op->getOperands())
+          if (Operation *before = operand.getDefiningOp();
+              before && labels.part.count(before) && sources.size() < kMostFollowing * crossing.size())
+            sources.insert(operand);
+    return sources;
+  }
+
+  Source tryout(Value source, unsigned consumer, const Values &crossing) {
+    Source result{source, {}, {}, 0};
+    bool crossesAnyway = crossing.contains(source);
+    if (!crossesAnyway && (isOfSection(source.getDefiningOp(), consumer) ||
+                           labels.repeated.contains({source.getDefiningOp(), consumer}) || !canCross(source, dims) ||
+                           isMasked(source, dims)))
+      return result;
+    double saved = crossesAnyway ? 0 : -facts.bytesOf(source);
+    for (Value value : crossing) {
+      llvm::SetVector<Operation *> way;
+      bool isReached = false;
+      if (value == source || !follows(value, source, consumer, way, isReached) || !isReached)
+        continue;
+      saved += facts.bytesOf(value);
+      result.implied.insert(value);
+      result.way.insert(way.begin(), way.end());
+    }
+    result.savedBytes = saved;
+    return result;
+  }
+
+  bool isOfSection(Operation *op, unsigned part) const {
+    auto label = labels.part.find(op);
+    return label != labels.part.end() && labels.parts[label->second].section == labels.parts[part].section;
+  }
+
+  /// Whether the consumer can have `value` of `source`, what it has itself, and data; by which operators.
+  bool follows(Value value, Value source, unsigned consumer, llvm::SetVector<Operation *> &way, bool &isReached) {
+    if (value == source) {
+      isReached = true;
+      return true;
+    }
+    Operation *op = value.getDefiningOp();
+    auto label = op ? labels.part.find(op) : labels.part.end();
+    if (label == labels.part.end())
+      return isOfOwnRows(value, consumer);
+    if (way.contains(op))
+      return true;
+    if (isOfSection(op, consumer) || way.size() == kMostFollowing || !isCheap(op))
+      return false;
+    way.insert(op);
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) { return follows(operand, source, consumer, way, isReached); });
+  }
+
+  /// Of data alone, with the rows of samples that take part in the consumer.
+  bool isOfOwnRows(Value value, unsigned consumer) const {
+    if (dependsOnParameter(value, false))
+      return false;
+    return llvm::all_of(nn::typeOf(value).getShape(), [&](const DimExpr &dim) {
+      auto rows = dims.summedSymbol(dim);
+      return !rows || llvm::is_contained(labels.parts[consumer].activeDims, *rows);
+    });
+  }
+
+  /// Copies and casts; where nothing trains also what is elementwise. Where a dim is padded, what crosses is padded
+  /// anew, with zeros: then only what keeps them.
+  bool isCheap(Operation *op) const {
+    if (op->getNumResults() != 1)
+      return false;
+    if (movesData(op))
+      return true;
+    bool isPadded = llvm::any_of(nn::typeOf(op->getResult(0)).getShape(), [&](const DimExpr &dim) {
+      auto symbols = dim.symbols();
+      return llvm::any_of(symbols, [&](const auto &symbol) { return !dims.sums(symbol); });
+    });
+    bool isElementwise = op->hasTrait<nn::RoundsOnce>() && !isa<nn::RopeOp, nn::DropoutOp>(op);
+    return !labels.trains.contains(op) && (isPadded ? isa<nn::MulOp, nn::NegOp>(op) : isElementwise);
   }
 
   /// Whether every user of the operator's results is the consumer's, or will be computed there.

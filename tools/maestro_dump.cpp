@@ -25,7 +25,7 @@ struct Arguments {
   std::vector<std::string> words; ///< [command] plan…
   std::string format = "summary", section, measured;
   uint32_t lostNodes = 0;
-  bool explain = false, fileOrder = false;
+  bool explain = false, all = false, fileOrder = false;
 };
 
 const std::vector<std::string> kCommands = {"show", "verify", "diff", "lint"};
@@ -56,6 +56,8 @@ void declare(CLI::App &app, Arguments &arguments) {
   app.add_flag(
       "--explain", arguments.explain,
       "Show why: each decision and its next best value, what binds, what more would bring, where numbers are from");
+  app.add_flag("--all", arguments.all,
+               "With --explain or --format html: also the numbers of the search and of each step's scheduling");
   app.allow_extras();
 }
 
@@ -64,10 +66,10 @@ Status refuseExtras(const CLI::App &app) {
   if (app.remaining().empty())
     return Status();
   const std::string extra = app.remaining().front();
-  return Status::invalidInput(
-      fmt::format("unknown option '{}' (see maestro-dump --help){}", extra,
-                  didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain", "--measured",
-                                                             "--lost-nodes", "--file-order", "--help", "--version"})));
+  return Status::invalidInput(fmt::format(
+      "unknown option '{}' (see maestro-dump --help){}", extra,
+      didYouMean(extra, std::vector<std::string>{"--format", "--section", "--explain", "--all", "--measured",
+                                                 "--lost-nodes", "--file-order", "--help", "--version"})));
 }
 
 /// The text to standard output. A reader that went away has read what it wanted.
@@ -135,6 +137,8 @@ Status show(const Arguments &arguments, const std::string &path) {
     return Status::invalidInput(fmt::format("--format {}: not one of {}{}", arguments.format,
                                             fmt::join(formatNames(), ", "),
                                             didYouMean(arguments.format, formatNames())));
+  if (arguments.all && !arguments.explain && format != plan::Format::Html)
+    return Status::invalidInput("--all goes with --explain or --format html");
   bool drawsTime = !format || format == plan::Format::Html;
   if (!arguments.measured.empty() && !drawsTime && format != plan::Format::Summary)
     return Status::invalidInput(
@@ -144,6 +148,8 @@ Status show(const Arguments &arguments, const std::string &path) {
     MAESTRO_ASSIGN(plan, plan.spare(arguments.lostNodes));
   }
   MAESTRO_ASSIGN(plan::Selection selection, select(plan, arguments.section));
+  if (arguments.all)
+    selection.addTuning();
   if (arguments.explain)
     return writeOut(plan::explain(plan, selection));
   if (drawsTime || !arguments.measured.empty())

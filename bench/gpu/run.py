@@ -3,7 +3,8 @@ bench/gpu/DEVICE.json, with the hash of the sources that ran, for the repository
 
     python3 bench/gpu/run.py [build/gpu.tar.xz] [--minutes 8]
 
-Needs a driver and Python alone; cuBLASLt is looked for where the toolkit and PyTorch keep it.
+Needs a driver and Python alone; cuBLASLt and cuDNN are looked for where the toolkit and PyTorch keep them. Without cuDNN attention is slow, and
+the ledger says so.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIBRARY_PLACES = ["/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu", *(
     f"{place}/nvidia/{part}/lib" for place in ("/usr/lib/python3*/*-packages", "/usr/local/lib/python3*/*-packages", "/opt/*/lib/python3*/site-packages",
-                                               os.path.expanduser("~/.local/lib/python3*/site-packages"), *sys.path) for part in ("cublas", "cu13", "cu12", "nccl"))]
+                                               os.path.expanduser("~/.local/lib/python3*/site-packages"), *sys.path) for part in ("cublas", "cudnn", "cuda_nvrtc", "cu13", "cu12", "nccl"))]
 
 
 def first(text: str, pattern: str) -> str:
@@ -42,20 +43,21 @@ class Machine:
                               text=True, check=False).stdout if shutil.which("nvidia-smi") else ""
         self.facts = dict(zip(("name", "driver", "memory", "clock", "power"), (said.splitlines() or [""])[0].split(", ")))
         self.name = self.facts.get("name") or os.environ.get("MAESTRO_GPU_NAME", "")
-        places = [place for pattern in LIBRARY_PLACES for place in sorted(glob.glob(pattern), reverse=True) if glob.glob(place + "/libcublasLt.so.1*")]
-        self.facts["cublasLt"] = places[0] if places else "not found"
+        found = []
+        for fact, file in (("cublasLt", "libcublasLt.so.1*"), ("cudnn", "libcudnn.so.9"), ("nvrtc", "libnvrtc.so.1*"), ("nccl", "libnccl.so.2")):  # cuDNN compiles by the last.
+            places = [place for pattern in LIBRARY_PLACES for place in sorted(glob.glob(pattern), reverse=True) if glob.glob(f"{place}/{file}")]
+            self.facts[fact] = places[0] if places else "not found"
+            found += places[:1]
         drivers = glob.glob("/usr/lib/x86_64-linux-gnu/libcuda.so.1") + glob.glob("/usr/local/nvidia/lib64/libcuda.so.1") + glob.glob("/usr/lib64/libcuda.so.1")
-        nccl_places = [place for pattern in LIBRARY_PLACES for place in sorted(glob.glob(pattern), reverse=True) if glob.glob(place + "/libnccl.so.2")]
-        self.facts["nccl"] = nccl_places[0] if nccl_places else "not found"
-        self.libraries = [place for place in (os.environ.get("LD_LIBRARY_PATH"), str(self.bin), *places[:1], *nccl_places[:1], *(os.path.dirname(path) for path in drivers[:1])) if place]
+        self.libraries = [place for place in (os.environ.get("LD_LIBRARY_PATH"), str(self.bin), *dict.fromkeys(found), *(os.path.dirname(path) for path in drivers[:1])) if place]
 
     def kind(self) -> str:
         return "h200" if "H200" in self.name else "h100-sxm"
 
-    def run(self, program: str, *arguments, seconds: float, cwd=None, variables=None) -> tuple[int, str]:
+    def run(self, program: str, *arguments, seconds: float, cwd=None, settings=None) -> tuple[int, str]:
         """By the loader that was packed, since the machine's own C library may be older. Status 124: it took too long."""
         line = [self.bin / "ld-linux-x86-64.so.2", "--library-path", ":".join(self.libraries), self.bin / program, *map(str, arguments)]
-        environment = os.environ | (variables or {}) | {"GOMP_SPINCOUNT": "10000"}  # Else maestro-run sets it and starts itself anew, which here is the loader.
+        environment = os.environ | (settings or {}) | {"GOMP_SPINCOUNT": "10000"}  # Else maestro-run sets it and starts itself anew, which here is the loader.
         try:
             done = subprocess.run([*map(str, line)], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired as late:
@@ -121,7 +123,7 @@ def nccl(machine, name, case, seconds):
         common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MAESTRO_JOB_SECRET": os.urandom(16).hex()}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             ends = list(pool.map(lambda rank: machine.run("maestro-run", case["plans"][machine.kind()], "--data", *case["data"], "--out", out, "--steps", 2, "--transport",
-                                                          transport, seconds=seconds / 2, cwd=cases, variables={**common, "RANK": str(rank)}), range(2)))
+                                                          transport, seconds=seconds / 2, cwd=cases, settings={**common, "RANK": str(rank)}), range(2)))
         said = "\n".join(text for _, text in ends)
         if any(status for status, _ in ends):
             return {"good": False, "transport": transport, "statuses": [status for status, _ in ends], "said": said[-2000:]}
@@ -140,8 +142,35 @@ def speed(machine, name, case, seconds):
     median, tokens = steps[len(steps) // 2], metrics(out)[-1]["tokens"]
     # Of 989.4 TFLOP/s, an H100's and H200's dense bf16 rate (NVIDIA's datasheet).
     share = case["flops_per_token"] * tokens / median / 989.4e12
-    return {"good": True, "step_seconds": median, "tokens_per_second": tokens / median, "share_of_peak": share, "predicted_step_seconds": metrics(out)[-1]["predicted_step_seconds"],
+    return {"good": True, "device": device_of(out), "attention": slow_attention(said), "step_seconds": median, "tokens_per_second": tokens / median, "share_of_peak": share, "predicted_step_seconds": metrics(out)[-1]["predicted_step_seconds"],
             "peak_bytes": metrics(out)[-1]["peak_bytes"]}
+
+
+def device_of(out: pathlib.Path) -> dict:
+    """GPU, driver and libraries, as the run's checkpoint records them."""
+    states = sorted(out.glob("checkpoint-*/state.json"))
+    return json.loads(states[-1].read_text()).get("device", {}) if states else {}
+
+
+def slow_attention(said: str) -> str:
+    """Why attention was not cuDNN's, or that it was."""
+    return first(said, r"without tensor cores[^:]*: (.*)") or "cuDNN"
+
+
+def graphs(machine, name, case, seconds):
+    """A small model's steps, whose launches are the limit: kernel by kernel, and as graphs."""
+    cases, result = machine.folder / "cases", {"good": True}
+    for mode in ("never", "always"):
+        out = cases / f"{name}-{mode}"
+        status, said = machine.run("maestro-run", case["plans"][machine.kind()], "--data", *case["data"], "--out", out, "--steps", 60, "--quiet", *case["arguments"],
+                                   seconds=seconds / 2, cwd=cases, settings={"MAESTRO_CUDA_GRAPHS": mode})
+        if status:
+            return {"good": False, "status": status, "said": said[-2000:]}
+        steps = sorted(line["step_seconds"] for line in metrics(out)[20:])
+        result[f"step_seconds_{mode}"] = steps[len(steps) // 2]
+        result[f"losses_{mode}"] = [line["loss"] for line in metrics(out)][-3:]
+    result["good"] = result["losses_never"] == result["losses_always"]
+    return result
 
 
 def main() -> int:
@@ -167,6 +196,7 @@ def main() -> int:
         for name, case in pack["cases"].items():
             part = speed if case.get("speed") else parity
             parts[name] = (90, lambda seconds, part=part, name=name, case=case: part(machine, name, case, seconds))
+        parts["graphs"] = (60, lambda seconds: graphs(machine, "graphs", pack["cases"]["gpt2"], seconds))
         parts["world"] = (90, lambda seconds: google_test(machine, "world_test", "*CudaThreads*:*CudaMapped*", seconds))
         if two := next((name for name, case in pack["cases"].items() if case.get("devices", 1) > 1), None):
             parts["nccl"] = (60, lambda seconds: nccl(machine, "nccl", pack["cases"][two], seconds))

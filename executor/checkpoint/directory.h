@@ -48,6 +48,8 @@ struct TrainingState {
   std::string run = {};                        ///< See run_folder.h; empty where it is not known.
   std::optional<data::DataIdentity> data = {}; ///< Nothing where it is not known.
   std::optional<BestLoss> best = {};           ///< Of a run that validates.
+  /// Device::identity() of the root's device: other values mean that resuming is not bitwise.
+  std::map<std::string, std::string> device = {};
 };
 
 std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files);

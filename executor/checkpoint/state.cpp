@@ -143,21 +143,32 @@ std::string formatMap(const std::map<std::string, Value> &map, Format format) {
   }
   return text + (map.empty() ? "}" : "\n  }");
 }
+
+std::string formatTexts(const std::map<std::string, std::string> &map) {
+  return formatMap(map, [](const std::string &text) { return fmt::format("\"{}\"", escapeJson(text)); });
+}
+
+void parseTexts(const Json &object, std::map<std::string, std::string> &map) {
+  for (const auto &[key, value] : object.items())
+    if (value.is_string())
+      map.emplace(key, value.get<std::string>());
+}
+
 } // namespace
 
 std::string formatState(const TrainingState &state, const std::map<std::string, uint64_t> &files) {
-  std::string frozen =
-      formatMap(state.frozen, [](const std::string &path) { return fmt::format("\"{}\"", escapeJson(path)); });
+  std::string frozen = formatTexts(state.frozen);
   return fmt::format("{{\n  \"version\": 1,\n  \"step\": {},\n"
                      "  \"position\": {{\"pass\": {}, \"shard\": {}, \"sample\": {}, \"ordinal\": {}}},\n"
                      "  \"seed\": {},\n  \"plan_hash\": \"{:016x}\",\n  \"workload_hash\": \"{:016x}\",\n"
                      "  \"frozen\": {},\n  \"skipped_steps\": {},\n  \"bad_steps_in_a_row\": {},\n"
                      "  \"tokens_seen\": {},\n"
-                     "  \"run\": \"{}\",\n{}{}  \"files\": {}\n}}\n",
+                     "  \"run\": \"{}\",\n{}{}{}  \"files\": {}\n}}\n",
                      state.step, state.position.pass, state.position.shard, state.position.sample,
                      state.position.ordinal, state.seed, state.planHash, state.workloadHash, frozen, state.skippedSteps,
                      state.badStepsInARow, state.tokensSeen, escapeJson(state.run),
                      state.data ? fmt::format("  \"data\": {},\n", formatData(*state.data)) : "",
+                     state.device.empty() ? "" : fmt::format("  \"device\": {},\n", formatTexts(state.device)),
                      state.best ? fmt::format("  \"best_validation\": {},\n", formatBest(*state.best)) : "",
                      formatMap(files, [](uint64_t bytes) { return fmt::to_string(bytes); }));
 }
@@ -186,6 +197,8 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
   if (const Json *data = members.has("data") ? members.child("data") : nullptr) {
     MAESTRO_ASSIGN(state.data, parseData(*data));
   }
+  if (const Json *device = members.has("device") ? members.child("device") : nullptr)
+    parseTexts(*device, state.device);
   if (const Json *best = members.has("best_validation") ? members.child("best_validation") : nullptr) {
     MAESTRO_ASSIGN(state.best, parseBest(*best));
   }
@@ -193,9 +206,7 @@ Result<TrainingState> parseState(const std::string &text, std::map<std::string, 
   Members at(*position, "state.json, position");
   state.position = {at.number("pass"), at.number("shard"), at.number("sample"), at.number("ordinal")};
   MAESTRO_TRY(std::move(at.status));
-  for (const auto &[component, path] : frozen->items())
-    if (path.is_string())
-      state.frozen.emplace(component, path.get<std::string>());
+  parseTexts(*frozen, state.frozen);
   for (const auto &[file, bytes] : listed->items()) {
     if (!bytes.is_number_unsigned() || file.find('/') != std::string::npos)
       return Status::invalidInput("state.json: 'files' is not names and bytes");

@@ -86,6 +86,8 @@ public:
   bool isHere(uint32_t station) const { return workers[facts.stations[station].rank] != nullptr; }
   /// For loading, while no step is under way: the station's memory and the device that it is on.
   Station &station(uint32_t station) { return *workers[facts.stations[station].rank]->station(station); }
+  /// Of the first rank that is here.
+  std::map<std::string, std::string> deviceIdentity() const { return anyWorker().device().identity(); }
   Device &device(uint32_t station) { return workers[facts.stations[station].rank]->device(); }
   /// The first station that binds it, a lead; kNone when none does. Others hold the same, but for parts.
   uint32_t holder(plan::fb::BindingKind kind, uint32_t parameter) const;

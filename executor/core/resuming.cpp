@@ -57,6 +57,19 @@ Status checkFits(const plan::Plan &plan, const checkpoint::FoundCheckpoint &foun
   return Status();
 }
 
+void warnOfOtherDevice(const checkpoint::FoundCheckpoint &found, const std::map<std::string, std::string> &device) {
+  const auto &before = found.state.device;
+  if (before.empty() || device.empty()) // Nothing that bits depend on, or not recorded: another plan, which is said.
+    return;
+  std::string differences;
+  for (const auto &[part, version] : device)
+    if (auto old = before.find(part); old == before.end() || old->second != version)
+      differences += fmt::format("{}{} {} instead of {}", differences.empty() ? "" : ", ", part, version,
+                                 old == before.end() ? "none" : old->second);
+  if (!differences.empty())
+    logWarning(fmt::format("resuming with {}: the run continues, but not bitwise", differences));
+}
+
 Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, Job &job) {
   auto pathOf = [&](std::string_view set) { return fmt::format("{}/{}.safetensors", found.path, set); };
   for (uint32_t s = 0; s < job.topology().stations.size(); ++s) {

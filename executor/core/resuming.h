@@ -12,6 +12,10 @@ namespace maestro::executor {
 /// are not given again. Warns where going on is not bitwise.
 Status checkFits(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, const WeightFiles &weights);
 
+/// Warns where the root's device, or what drives it, is another than the one that wrote the checkpoint: what, and that
+/// going on is not bitwise.
+void warnOfOtherDevice(const checkpoint::FoundCheckpoint &found, const std::map<std::string, std::string> &device);
+
 /// Loads values and optimizer state of a checkpoint into all stations that are here. A tensor that is missing or of
 /// another shape is InvalidInput and named.
 Status loadCheckpoint(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, Job &job);

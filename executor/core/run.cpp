@@ -231,6 +231,8 @@ private:
     MAESTRO_ASSIGN(LoadSummary summary, loadJob(*plan, options.weights, seed, *job));
     if (isRoot())
       warnOfChangedFiles(*plan);
+    if (found && isRoot())
+      warnOfOtherDevice(*found, job->deviceIdentity());
     if (found)
       MAESTRO_TRY(loadCheckpoint(*plan, *found, *job));
     else if (summary.seeded > 0)
@@ -382,6 +384,7 @@ private:
     state.tokensSeen = tokensSeen;
     // A run that goes on after too many may go on for as many again.
     state.badStepsInARow = badStepsInARow < training.bad_steps() ? badStepsInARow : 0;
+    state.device = job->deviceIdentity();
     state.run = results ? results->folder().run() : "";
     state.data = data;
     uint64_t best = 0;

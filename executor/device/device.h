@@ -27,6 +27,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -108,6 +109,8 @@ public:
   virtual Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls) = 0;
   /// Kernels of the programs that there are; calls that are alike share one.
   virtual size_t preparedKernels() const = 0;
+  /// What the bits of results depend on beside the plan, seed and data: model and versions by name. Empty: nothing.
+  virtual std::map<std::string, std::string> identity() const { return {}; }
   virtual size_t preparedBytes() const = 0; ///< About what they take.
 
   // ---- work, in the order of its queue

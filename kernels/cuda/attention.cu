@@ -164,6 +164,50 @@ template <typename T, int kSlices> __device__ void attentionGradKey(const Attent
            one);
 }
 
+constexpr float kHiddenBias = -0x1p100f, kLowestBias = -0x1p90f; ///< −∞; what a finite number is at least.
+
+__device__ void attentionBias(const AttentionBiasParams &p) {
+  int64_t at = threadOfGrid();
+  if (at >= p.rows * p.row)
+    return;
+  int64_t j = at % p.row, i = at / p.row % p.queries, head = at / p.row / p.queries;
+  int64_t b = head / p.heads, h = head % p.heads;
+  float value = 0;
+  if (j < p.keys) {
+    value =
+        load<float>(p.mask, b * p.maskStrides[0] + h * p.maskStrides[1] + i * p.maskStrides[2] + j * p.maskStrides[3]);
+    if (p.boolean)
+      value = value != 0 ? 0 : kHiddenBias;
+    else
+      value = value == -kInfinity ? kHiddenBias : value < kLowestBias ? kLowestBias : value; // Not a number stays so.
+  }
+  store(p.bias, at, value);
+}
+
+__device__ void attentionRows(const AttentionRowsParams &p) {
+  int64_t row = threadOfGrid();
+  if (row >= p.rows || !(p.lse[row] < kLowestBias / 2))
+    return;
+  bool isEmpty = p.lse[row] < kHiddenBias / 2;
+  p.lse[row] = isEmpty ? -kInfinity : -0x1.fffffep127f;
+  if (!isEmpty)
+    return;
+  int64_t i = row % p.queries, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
+  int64_t first = p.sequenceMajor ? (b * p.queries + i) * p.heads + h : row;
+  for (int64_t d = 0; d < p.valueDepth; ++d)
+    static_cast<Bf16 *>(p.o)[first * p.valueDepth + d] = fromFloat<Bf16>(0);
+}
+
+__device__ void attentionStatistics(const AttentionStatisticsParams &p) {
+  int64_t row = threadOfGrid();
+  if (row >= p.rows)
+    return;
+  float value = p.from[row];
+  p.to[row / p.part * p.stride + row % p.part] = value == -kInfinity   ? -kHiddenBias
+                                                 : value < kLowestBias ? kLowestBias
+                                                                       : value;
+}
+
 } // namespace
 
 #define BY_SLICES(X, stem, suffix, Params, body, T)                                                                    \
@@ -175,7 +219,12 @@ template <typename T, int kSlices> __device__ void attentionGradKey(const Attent
   BY_SLICES(X, attention_grad_query, suffix, AttentionGradParams, attentionGradQuery, T)                               \
   BY_SLICES(X, attention_grad_key, suffix, AttentionGradParams, attentionGradKey, T)                                   \
   X(attention_dots_##suffix, AttentionGradParams, attentionDots<T>)
-#define KERNELS(X) BY_TYPE(X, f32, float) BY_TYPE(X, bf16, Bf16)
+#define KERNELS(X)                                                                                                     \
+  BY_TYPE(X, f32, float)                                                                                               \
+  BY_TYPE(X, bf16, Bf16)                                                                                               \
+  X(attention_bias, AttentionBiasParams, attentionBias)                                                                \
+  X(attention_rows, AttentionRowsParams, attentionRows)                                                                \
+  X(attention_statistics, AttentionStatisticsParams, attentionStatistics)
 
 MAESTRO_KERNELS(attention, KERNELS)
 #undef KERNELS

@@ -31,4 +31,31 @@ struct AttentionGradParams {
   float *dots; ///< [B, H, S]: Σ grad·o of each query.
 };
 
+// What a library's attention needs beside it (cudnn.h). Finite numbers stand for −∞: the library takes differences of
+// scores.
+
+/// A mask as numbers that are added to scores: [batch or 1, heads or 1, queries, keys], rows rounded up.
+struct AttentionBiasParams {
+  AnyTensor mask, bias;
+  int64_t maskStrides[4];
+  int64_t heads, queries, keys, row, rows; ///< heads: of the bias.
+  bool boolean;
+};
+
+/// Statistics as they are without stand-ins: −∞ where a row attends to nothing, whose o becomes 0.
+struct AttentionRowsParams {
+  void *o;
+  float *lse;
+  int64_t heads, queries, rows, valueDepth;
+  bool sequenceMajor;
+};
+
+/// Statistics with stand-ins, −∞ as one of which no weight is left; part by part, `stride` elements from one to the
+/// next.
+struct AttentionStatisticsParams {
+  const float *from;
+  float *to;
+  int64_t rows, part, stride;
+};
+
 } // namespace maestro::kernels::cuda

@@ -285,10 +285,4 @@ Result<std::unique_ptr<Library>> createCublasLtLibrary(const CublasLt &cublasLt,
   return std::unique_ptr<Library>(std::make_unique<CublasLtLibrary>(cublasLt, functions, handle));
 }
 
-Result<std::unique_ptr<Library>> createLibraryWithProducts(const Functions &functions) {
-  MAESTRO_ASSIGN(const CublasLt *cublasLt, maestro::cuda::loadCublasLt());
-  MAESTRO_ASSIGN(auto products, createCublasLtLibrary(*cublasLt, functions));
-  return createLibrary(functions, std::move(products));
-}
-
 } // namespace maestro::kernels::cuda

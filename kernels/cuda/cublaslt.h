@@ -12,7 +12,4 @@ namespace maestro::kernels::cuda {
 Result<std::unique_ptr<Library>> createCublasLtLibrary(const maestro::cuda::CublasLt &cublasLt,
                                                        const Functions &functions);
 
-/// What a GPU runs a plan with: kernels of our own, products by cuBLASLt, which is loaded. A context is current.
-Result<std::unique_ptr<Library>> createLibraryWithProducts(const Functions &functions);
-
 } // namespace maestro::kernels::cuda

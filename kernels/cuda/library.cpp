@@ -138,21 +138,21 @@ constexpr Entry kEntries[] = {
 
 class CudaLibrary : public Library {
 public:
-  CudaLibrary(const Functions &functions, std::unique_ptr<Library> products)
-      : functions(functions), products(std::move(products)) {}
+  CudaLibrary(const Functions &functions, Libraries first) : functions(functions), first(std::move(first)) {}
 
   PreparedKernel prepare(const CallSpec &spec) const override {
     auto entry = std::ranges::find(kEntries, spec.kernel, &Entry::name);
     if (entry == std::end(kEntries))
       return unsupported();
     MAESTRO_TRY(checkSignature(spec));
-    if (products) {
-      MAESTRO_ASSIGN(std::unique_ptr<Kernel> product, products->prepare(spec));
-      if (product)
-        return PreparedKernel(std::move(product));
-    }
     Call call{spec, functions, *this};
-    MAESTRO_ASSIGN(std::unique_ptr<Kernel> kernel, entry->prepare(call));
+    std::unique_ptr<Kernel> kernel;
+    for (size_t i = 0; i < first.size() && !kernel; ++i) {
+      MAESTRO_ASSIGN(kernel, first[i]->prepare(spec));
+    }
+    if (!kernel) {
+      MAESTRO_ASSIGN(kernel, entry->prepare(call));
+    }
     if (kernel && accumulateMask(spec) != 0 && !entry->adds)
       return makeAccumulating(call, std::move(kernel));
     return PreparedKernel(std::move(kernel));
@@ -160,13 +160,13 @@ public:
 
 private:
   const Functions &functions;
-  std::unique_ptr<Library> products; ///< May be null.
+  Libraries first;
 };
 
 } // namespace
 
-std::unique_ptr<Library> createLibrary(const Functions &functions, std::unique_ptr<Library> products) {
-  return std::make_unique<CudaLibrary>(functions, std::move(products));
+std::unique_ptr<Library> createLibrary(const Functions &functions, Libraries first) {
+  return std::make_unique<CudaLibrary>(functions, std::move(first));
 }
 
 std::span<const std::string_view> coveredKernels() {

@@ -66,9 +66,11 @@ public:
   virtual Result<std::unique_ptr<Kernel>> prepare(const CallSpec &spec) const = 0;
 };
 
-/// `functions` outlives the library and every kernel that it prepared. `products` (cublaslt.h) is asked first, where
-/// there is one; without it products are plain loops.
-std::unique_ptr<Library> createLibrary(const Functions &functions, std::unique_ptr<Library> products = nullptr);
+using Libraries = std::vector<std::unique_ptr<Library>>;
+
+/// `functions` outlives the library and every kernel that it prepared. `first` are asked before (cublaslt.h, cudnn.h);
+/// what none of them takes are plain loops.
+std::unique_ptr<Library> createLibrary(const Functions &functions, Libraries first = {});
 
 /// The names that the library's table has, as the catalogue spells them; for each, some element types may be missing.
 std::span<const std::string_view> coveredKernels();

@@ -1,5 +1,7 @@
 #include "kernels/cuda/module.h"
 
+#include "base/hash.h"
+
 #include <fmt/format.h>
 
 #include <fstream>
@@ -31,7 +33,8 @@ Result<std::unique_ptr<Module>> Module::load(const maestro::cuda::Context &conte
   CUmodule module;
   CUresult result = context.driver().cuModuleLoadData(&module, image.data());
   if (result == CUDA_SUCCESS)
-    return std::unique_ptr<Module>(new Module(context, module));
+    return std::unique_ptr<Module>(
+        new Module(context, module, hashBytes({reinterpret_cast<const uint8_t *>(image.data()), image.size()})));
   return context.driver()
       .check(result, "cuModuleLoadData")
       .withContext(fmt::format("{}: the CUDA kernels do not load on {}, of compute capability {}.{}", path.string(),

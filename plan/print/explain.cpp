@@ -12,7 +12,10 @@ public:
   Explanation(const Plan &plan, const Selection &selection) : plan(plan), selection(selection) {}
 
   std::string take() {
+    if (selection.all() && plan->prediction())
+      line("predicted: {} a step{}\n", humanSeconds(plan->prediction()->step_seconds()), assumptionPhrase(plan));
     decisions();
+    edges();
     limits();
     whatIfs();
     if (selection.all())
@@ -50,7 +53,7 @@ private:
   void decisions() {
     std::vector<const fb::Candidate *> left = candidatesOf(plan, fb::CandidateKind::Alternative);
     for (const fb::Decision *decision : *plan->decisions()) {
-      if (!isShown(decision->subject()->string_view()))
+      if (isOfEdge(*decision) || !isShown(decision->subject()->string_view()))
         continue;
       line("{} = {}{}\n    {}", decision->subject()->string_view(), decision->choice()->string_view(),
            decision->is_default() ? " (default)" : "", decision->reason()->string_view());
@@ -69,6 +72,17 @@ private:
   std::string alternative(const fb::Candidate &candidate) const {
     return fmt::format("{}: {}; {}", candidate.choice()->string_view(), candidatePhrase(plan, candidate),
                        candidate.reason()->string_view());
+  }
+
+  void edges() {
+    TextTable rows(0b100);
+    for (uint32_t e = 0; e < plan->edges()->size(); ++e)
+      if (const fb::Edge &edge = *plan->edges()->Get(e);
+          selection.hasSection(edge.producer()) || selection.hasSection(edge.consumer()))
+        rows.add({edge.name()->str(),
+                  tensorPhrase(plan, edge.dtype(), *edge.shape()) + (edge.carries_gradient() ? ", gradients back" : ""),
+                  humanBytes(messageBytes(plan, e)), edgeReason(plan, edge)});
+    table("What crosses, a message at most, and why", rows);
   }
 
   void limits() {
@@ -102,11 +116,15 @@ private:
     for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
       const fb::Quantity &quantity = *plan->quantities()->Get(i);
       bool isGeneral = sectionNamedIn(plan, quantity.name()->string_view()) == kNone;
+      if (isOfTuning(quantity.name()->string_view()) && !selection.hasTuning())
+        continue;
       if (isGeneral || isShown(quantity.name()->string_view()))
         rows.add({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()),
                   quantity.source()->str()});
     }
-    table("Numbers, and where they are from", rows);
+    table(selection.hasTuning() ? "Numbers, and where they are from"
+                                : "Numbers, and where they are from (--all: also those of the search and the schedule)",
+          rows);
   }
 
   /// From the sums over a program's calls.

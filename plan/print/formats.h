@@ -56,6 +56,16 @@ std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateK
 std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate);
 /// The layouts that were compared: name, time, what it is, why.
 TextTable comparisonTable(const Plan &plan);
+/// Bytes of one message over an edge: the consumer's ring has slots for it.
+uint64_t messageBytes(const Plan &plan, uint32_t edge);
+/// Why an edge carries what it carries; "" where the plan does not say.
+std::string edgeReason(const Plan &plan, const fb::Edge &edge);
+/// Whether a decision is about an edge's tensor: shown with the edges.
+bool isOfEdge(const fb::Decision &decision);
+/// Whether a number explains the search or each step's scheduling rather than the plan.
+bool isOfTuning(std::string_view quantity);
+/// "37 % MFU": operations over what the devices multiply, of a section or of the "step"; "" where it is not known.
+std::string utilizationPhrase(const Plan &plan, const std::string &name);
 /// The section that a name such as "student.micro_batch" or "student stage 1" is about; kNone: none.
 uint32_t sectionNamedIn(const Plan &plan, std::string_view name);
 

@@ -8,7 +8,9 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr double kLabel = 340, kWidth = 560, kRow = 26;
+constexpr double kWidth = 560, kRow = 26, kBar = 16, kCharacter = 8;
+/// Labels with more characters stand above their bars.
+constexpr size_t kMostCharacters = 44;
 
 void addRow(Rows &rows, const Plan &plan, const fb::Candidate &candidate, const std::string &name) {
   rows.push_back({name, candidatePhrase(plan, candidate), candidate.choice()->str(), candidate.reason()->str()});
@@ -26,27 +28,33 @@ std::string comparisonBars(const Plan &plan) {
     most = std::max(most, candidate->step_seconds());
   if (shown.empty() || most <= 0)
     return "";
-  std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
-                                "role=\"img\"><title>Predicted time of a "
-                                "step by layout, and with more of the machine</title>\n",
-                                kLabel + kWidth + 160, kRow * static_cast<double>(shown.size()) + 6);
+  std::vector<std::string> labels;
+  size_t longest = 0;
   Rows layoutRows = {{"layout", "a step", "what", "why"}}, moreRows = {{"with more", "a step", "how much", "what for"}};
   for (size_t i = 0; i < shown.size(); ++i) {
-    const fb::Candidate &candidate = *shown[i];
-    bool isLayout = i < layouts;
-    std::string name = candidate.subject()->str() + (candidate.in_file_order() ? ", in file order" : "");
-    addRow(isLayout ? layoutRows : moreRows, plan, candidate, name);
-    std::string label = isLayout ? name : name + ": " + candidate.choice()->str();
-    double y = kRow * static_cast<double>(i), width = kWidth * candidate.step_seconds() / most;
-    svg += fmt::format(
-        "<g><title>{0}: {1}</title><text x=\"{2}\" y=\"{3:.0f}\" class=\"end\">{0}</text><rect x=\"{4}\" y=\"{5:.0f}\" "
-        "width=\"{6:.2f}\" "
-        "height=\"16\" fill=\"var({7})\"/><text x=\"{8:.2f}\" y=\"{3:.0f}\" class=\"soft\">{1}</text></g>\n",
-        escapeHtml(label), escapeHtml(candidatePhrase(plan, candidate)), kLabel - 10, y + 18, kLabel, y + 5, width,
-        i == 0     ? "--bar"
-        : isLayout ? "--other"
-                   : "--less",
-        kLabel + width + 8);
+    std::string name = shown[i]->subject()->str() + (shown[i]->in_file_order() ? ", in file order" : "");
+    addRow(i < layouts ? layoutRows : moreRows, plan, *shown[i], name);
+    labels.push_back(i < layouts ? name : name + ": " + shown[i]->choice()->str());
+    longest = std::max(longest, labels.back().size());
+  }
+  bool isAbove = longest > kMostCharacters;
+  double labelWidth = static_cast<double>(longest) * kCharacter, left = isAbove ? 0 : labelWidth + 10;
+  double row = isAbove ? 2 * kRow - 8 : kRow, top = isAbove ? kRow - 4 : 5;
+  std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0:.0f}\" height=\"{1}\" viewBox=\"0 0 {0:.0f} {1}\" "
+                                "role=\"img\"><title>Predicted time of a "
+                                "step by layout, and with more of the machine</title>\n",
+                                std::max(left + kWidth + 160, labelWidth), row * static_cast<double>(shown.size()) + 6);
+  for (size_t i = 0; i < shown.size(); ++i) {
+    double y = row * static_cast<double>(i), width = kWidth * shown[i]->step_seconds() / most;
+    svg += fmt::format("<g><title>{0}: {1}</title><text x=\"{2}\" y=\"{3}\"{4}>{0}</text><rect x=\"{5}\" y=\"{6}\" "
+                       "width=\"{7:.2f}\" height=\"{8}\" fill=\"var({9})\"/><text x=\"{10:.2f}\" y=\"{11}\" "
+                       "class=\"soft\">{1}</text></g>\n",
+                       escapeHtml(labels[i]), escapeHtml(candidatePhrase(plan, *shown[i])), isAbove ? 0 : labelWidth,
+                       y + 17, isAbove ? "" : " class=\"end\"", left, y + top, width, kBar,
+                       i == 0        ? "--bar"
+                       : i < layouts ? "--other"
+                                     : "--less",
+                       left + width + 8, y + top + 13);
   }
   return svg + "</svg></div>\n" + htmlTable("", layoutRows, 0b10) + htmlTable("", moreRows, 0b10);
 }
@@ -59,7 +67,7 @@ std::string explanationTables(const Plan &plan, const Selection &selection) {
   Rows decisions = {{"decision", "choice", "why"}},
        alternatives = {{"decision", "a step", "next best", "what makes the difference"}};
   for (const fb::Decision *decision : *plan->decisions())
-    if (isShown(decision->subject()->string_view()))
+    if (!isOfEdge(*decision) && isShown(decision->subject()->string_view()))
       decisions.push_back({decision->subject()->str(),
                            decision->choice()->str() + (decision->is_default() ? "" : " (given)"),
                            decision->reason()->str()});
@@ -76,6 +84,8 @@ std::string explanationTables(const Plan &plan, const Selection &selection) {
   Rows numbers = {{"number", "value", "where it is from"}};
   for (uint32_t i = 0; plan->quantities() && i < plan->quantities()->size(); ++i) {
     const fb::Quantity &quantity = *plan->quantities()->Get(i);
+    if (isOfTuning(quantity.name()->string_view()) && !selection.hasTuning())
+      continue;
     if (sectionNamedIn(plan, quantity.name()->string_view()) == kNone || isShown(quantity.name()->string_view()))
       numbers.push_back({quantity.name()->str(), quantityPhrase(quantity.value(), quantity.unit()->string_view()),
                          quantity.source()->str()});

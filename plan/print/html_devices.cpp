@@ -127,7 +127,7 @@ std::string deviceTable(const Plan &plan, const Selection &selection) {
   // A limit far above what is used would leave no room for what is used.
   bool isFar = limit > 4 * scale;
   scale = isFar ? scale : std::max(scale, limit);
-  std::string html = legend(kinds) + "<table><caption>Predicted peak" +
+  std::string html = legend(kinds) + "<div class=\"wide\"><table><caption>Predicted peak" +
                      (limit > 0 ? " of " + humanBytes(limit) + " each" +
                                       (isFar ? " (bars are drawn to the largest peak, the limit is beyond)" : "")
                                 : "") +
@@ -144,7 +144,7 @@ std::string deviceTable(const Plan &plan, const Selection &selection) {
                         humanBytes(groups[g].peakBytes),
                         memoryBar(bytes[g], isFar ? 0 : limit, scale, devices + ": " + title));
   }
-  html += "</table>\n";
+  html += "</table></div>\n";
   return groups.size() <= kMostRows
              ? html
              : html + fmt::format("<p>{} more kinds of devices are not shown.</p>\n", groups.size() - kMostRows);

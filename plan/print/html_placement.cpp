@@ -3,7 +3,6 @@
 #include "plan/print/html.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 namespace maestro::plan {
@@ -64,7 +63,7 @@ public:
                                   width + 2, height + 2) +
                       idle;
     for (const auto &[section, rects] : bands)
-      svg += fmt::format("<g fill=\"{}\">{}</g>\n", colorOf(section), rects);
+      svg += fmt::format("<g fill=\"{}\">{}</g>\n", sectionColor(section), rects);
     return legend() + svg + words + "</svg></div>\n";
   }
 
@@ -78,10 +77,6 @@ private:
     return found;
   }
 
-  /// Hues far apart, whatever the number of sections.
-  static std::string colorOf(uint32_t section) {
-    return fmt::format("hsl({:.0f} 60% 50%)", std::fmod(210 + 137.5 * section, 360));
-  }
   /// Later stages are darker, and words stay readable on all of them.
   double opacityOf(const Work &work) const {
     uint32_t stages = std::max(1u, plan->sections()->Get(work.section)->layout()->stages());
@@ -158,7 +153,7 @@ private:
     std::string html = "<p class=\"legend\">";
     for (uint32_t s = 0; s < plan->sections()->size(); ++s)
       if (selection.hasSection(s))
-        html += fmt::format("<span><i style=\"background:{}\"></i>{}: {} on {}</span> ", colorOf(s),
+        html += fmt::format("<span><i style=\"background:{}\"></i>{}: {} on {}</span> ", sectionColor(s),
                             escapeHtml(plan->sections()->Get(s)->name()->string_view()),
                             layoutPhrase(*plan->sections()->Get(s)->layout()), deviceRanges(devicesOf(plan, s)));
     html += "<span><i style=\"background:var(--box)\"></i>idle</span></p>\n<p class=\"lead\">";

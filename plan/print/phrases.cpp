@@ -166,6 +166,12 @@ std::string quantityPhrase(double value, std::string_view unit) {
     return humanBandwidth(value);
   if (unit == "FLOP/s")
     return humanFlops(value) + "/s";
+  if (unit == "FLOP")
+    return humanFlops(value);
+  if (unit == "%")
+    return fmt::format("{:.3g} %", value);
+  if (unit == "tokens/s")
+    return humanCount(value) + " tokens/s";
   return fmt::format("{:.6g}{}{}", value, unit.empty() ? "" : " ", unit);
 }
 
@@ -179,7 +185,9 @@ std::vector<const fb::Candidate *> candidatesOf(const Plan &plan, fb::CandidateK
 
 std::string candidatePhrase(const Plan &plan, const fb::Candidate &candidate) {
   if (candidate.step_seconds() == 0)
-    return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes()) : "not possible";
+    return candidate.missing_bytes() > 0 ? "lacks " + humanBytes(candidate.missing_bytes())
+           : candidate.reason()->string_view().starts_with("the deadline") ? "not tried"
+                                                                           : "not possible";
   std::vector<const fb::Candidate *> layouts =
       candidatesOf(plan, fb::CandidateKind::Layout); // The plan's own is the first.
   double own = !layouts.empty()     ? layouts.front()->step_seconds()
@@ -195,6 +203,39 @@ TextTable comparisonTable(const Plan &plan) {
     table.add({candidate->subject()->str() + (candidate->in_file_order() ? " *" : ""),
                candidatePhrase(plan, *candidate), candidate->choice()->str(), candidate->reason()->str()});
   return table;
+}
+
+uint64_t messageBytes(const Plan &plan, uint32_t edge) {
+  for (const fb::Executable *executable : *plan->executables())
+    for (const fb::Region *region : *executable->regions())
+      if (region->kind() == fb::RegionKind::Channel && !region->gradient() && region->edge() == edge)
+        return region->bytes();
+  return 0;
+}
+
+namespace {
+constexpr std::string_view kEdge = "edge ";
+}
+
+bool isOfEdge(const fb::Decision &decision) { return decision.subject()->string_view().starts_with(kEdge); }
+
+std::string edgeReason(const Plan &plan, const fb::Edge &edge) {
+  for (const fb::Decision *decision : *plan->decisions())
+    if (isOfEdge(*decision) && decision->subject()->string_view().substr(kEdge.size()) == edge.name()->string_view())
+      return decision->reason()->str();
+  return "";
+}
+
+bool isOfTuning(std::string_view quantity) {
+  return quantity.starts_with("search.") || quantity.starts_with(kHintPrefix) || quantity.starts_with("mean.") ||
+         quantity.starts_with("step.p") || quantity == "step.simulated_seconds";
+}
+
+std::string utilizationPhrase(const Plan &plan, const std::string &name) {
+  for (const char *kind : {"mfu", "hfu"})
+    if (std::optional<double> share = quantity(plan, name + "." + kind))
+      return fmt::format("{:.3g} % {}", *share, kind == std::string_view("mfu") ? "MFU" : "HFU");
+  return "";
 }
 
 uint32_t sectionNamedIn(const Plan &plan, std::string_view name) {

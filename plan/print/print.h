@@ -31,6 +31,9 @@ public:
   static Result<Selection> section(const Plan &plan, std::string_view name);
 
   bool all() const;
+  /// Also the numbers that explain the search and each step's scheduling rather than the plan (maestro-dump --all).
+  bool hasTuning() const { return tuning; }
+  void addTuning() { tuning = true; }
   bool hasSection(uint32_t section) const { return sections[section]; }
   bool hasExecutable(uint32_t executable) const { return executables[executable]; }
   bool hasComponent(uint32_t component) const { return components[component]; }
@@ -38,14 +41,16 @@ public:
 private:
   void follow(const Plan &plan);
   std::vector<bool> sections, executables, components;
+  bool tuning = false;
 };
 
 /// The whole text, ending with a new line. Json always has everything, so that it can be read back by schema;
 /// the other formats show the selection. `timelines`: what a page shows of them, as HTML.
 std::string print(const Plan &plan, Format format, const Selection &selection, std::string_view timelines = {});
 
-/// Every decision with its reason, in the order they were made. Of one section where the selection
-/// has one: those whose subject starts with its name.
+/// Every decision with its reason, in the order they were made, every edge's tensor with its, what binds, what more
+/// would bring, and where numbers are from. Of one section where the selection has one: those whose subject starts with
+/// its name, and its edges.
 std::string explain(const Plan &plan, const Selection &selection);
 
 /// A steady step as predicted for a plan (tools/timeline): what the plan does not state itself.

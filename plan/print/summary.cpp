@@ -71,7 +71,7 @@ private:
     }
     if (const fb::Prediction *prediction = plan->prediction())
       line("  predicted: {} and {} a step{}{}{}", humanSeconds(prediction->step_seconds()),
-           humanFlops(prediction->step_flops()), ratePhrase(*prediction),
+           humanFlops(prediction->step_flops()), ratePhrase(*prediction) + listed(utilizationPhrase(plan, "step")),
            prediction->tokens_per_second() > 0 ? ", " + humanCount(prediction->tokens_per_second()) + " tokens/s" : "",
            assumptionPhrase(plan));
   }
@@ -86,6 +86,8 @@ private:
            own.prediction() ? ", predicted " + humanSeconds(own.prediction()->step_seconds()) + " a step" : "");
     }
   }
+
+  static std::string listed(const std::string &phrase) { return phrase.empty() ? "" : ", " + phrase; }
 
   std::string ratePhrase(const fb::Prediction &prediction) const {
     double seconds = prediction.step_seconds() * static_cast<double>(plan->ranks()->size());
@@ -312,25 +314,30 @@ private:
   void comparison() {
     if (!selection.all() || candidatesOf(plan, fb::CandidateKind::Layout).empty())
       return;
-    heading("Compared, a step as predicted (* in file order)");
+    heading(fmt::format("Compared, a step as predicted{} (* in file order)",
+                        assumptionPhrase(plan).empty() ? "" : ", assumed rates"));
     text += comparisonTable(plan).str();
   }
 
-  /// Of a step, as the search simulated it.
+  /// Of a step, of the same samples: operations and rates; and as the search simulated it, where there was a search.
   void times() {
-    TextTable table(0b1110);
+    TextTable table(0b1111110);
     for (uint32_t i = 0; i < plan->sections()->size(); ++i) {
       std::string name = plan->sections()->Get(i)->name()->str();
       std::optional<double> busy = quantity(plan, name + ".busy_seconds"),
                             idle = quantity(plan, name + ".idle_seconds"),
-                            count = quantity(plan, name + ".microbatches");
-      if (selection.hasSection(i) && busy && idle && count)
-        table.add({name, humanSeconds(*busy) + " busy,", humanSeconds(*idle) + " idle,",
-                   fmt::format("{:.4g} micro-batches", *count)});
+                            count = quantity(plan, name + ".microbatches"), flops = quantity(plan, name + ".flops"),
+                            tokens = quantity(plan, name + ".tokens_per_second");
+      if (selection.hasSection(i) && flops)
+        table.add({name, humanFlops(*flops), tokens ? humanCount(*tokens) + " tokens/s" : "",
+                   utilizationPhrase(plan, name), busy ? humanSeconds(*busy) + " busy" : "",
+                   idle ? humanSeconds(*idle) + " idle" : "",
+                   count ? fmt::format("{:.4g} micro-batches", *count) : ""});
     }
     if (table.empty())
       return;
-    heading("Simulated step, a section's mean device");
+    heading("A predicted step by section, busy and idle of its mean device" +
+            std::string(assumptionPhrase(plan).empty() ? "" : ", assumed rates"));
     text += table.str();
   }
 
@@ -340,8 +347,9 @@ private:
     heading("Decisions (* by default)");
     TextTable table;
     for (const fb::Decision *decision : *plan->decisions())
-      table.add({decision->is_default() ? "*" : " ", decision->subject()->str(), decision->choice()->str(),
-                 decision->reason()->str()});
+      if (!isOfEdge(*decision)) // Said with the edges, by --explain.
+        table.add({decision->is_default() ? "*" : " ", decision->subject()->str(), decision->choice()->str(),
+                   decision->reason()->str()});
     text += table.str();
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 
 namespace maestro::plan {
@@ -64,6 +65,10 @@ std::string grouped(uint64_t number) {
     text += digits[i];
   }
   return text;
+}
+
+std::string sectionColor(uint32_t section) {
+  return fmt::format("hsl({:.0f} 60% 50%)", std::fmod(210 + 137.5 * section, 360));
 }
 
 std::string escapeHtml(std::string_view text) {

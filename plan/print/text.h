@@ -15,6 +15,8 @@ std::string humanBandwidth(double bytesPerSecond); ///< "8.00 GB/s", as vendors 
 std::string humanSeconds(double seconds);          ///< "250 ms"
 std::string grouped(uint64_t number);              ///< "1,234,567"
 std::string escapeHtml(std::string_view text);
+/// A CSS colour for a section, the same in each drawing: hues far apart, whatever the number of sections.
+std::string sectionColor(uint32_t section);
 
 /// Rows of cells in columns as wide as their widest cell; the last column is not padded. Columns in
 /// `rightAligned` (a bit each) hold numbers.

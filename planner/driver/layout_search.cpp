@@ -201,7 +201,9 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
                     : result.winner == "search" ? "by search"
                     : result.winner == "pinned" ? "the best as pinned"
                                                 : result.winner + ", which nothing beats";
-  list.push_back({"layout", duration(own.meanSeconds) + " a step",
+  list.push_back({"layout",
+                  duration(own.meanSeconds) + " a step" +
+                      (base.machine.kinds.front().source.starts_with("assumed") ? " (assumed)" : ""),
                   fmt::format("{}: {}", how, describe(problem.model, problem.machine, chosen.layout)), true});
   if (std::optional<double> cost = costOfPins(result); cost && rank == 0)
     list.push_back({"pins", *cost > 1 ? fmt::format("cost {:.2f} x", *cost) : "cost nothing",

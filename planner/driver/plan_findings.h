@@ -5,6 +5,7 @@
 #include "plan/plan_generated.h"
 #include "planner/driver/step_sizes.h"
 #include "planner/explain/explain.h"
+#include "planner/workload/workload.h"
 
 #include <optional>
 #include <vector>
@@ -17,7 +18,9 @@ struct PlanFindings {
   Explanation explanation;
 };
 
-/// With how much work the steps of `sizes` are; of data the plan keeps the steps themselves.
-void addFindings(const PlanFindings &findings, const StepSizes &sizes, plan::fb::PlanT &plan);
+/// With how much work the steps of `sizes` are, and of what the machine's devices could do how much that is; of data
+/// the plan keeps the steps themselves.
+void addFindings(const PlanFindings &findings, const StepSizes &sizes, const cost_models::Machine &machine,
+                 const TrainSpec &train, plan::fb::PlanT &plan);
 
 } // namespace maestro::planner

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "plan/plan_generated.h"
+#include "planner/search/layout.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,13 +23,21 @@ std::string placement(const SectionLayout &layout) {
                      layout.stages == 1 ? "stage" : "stages", shared, one ? "" : "s", devices);
 }
 
-/// Where lengths vary, a micro-batch holds more samples that are short (emit/micro_batch_limits.h).
-std::string microBatchOf(const SectionLayout &layout, const GraphSummary &graph) {
-  if (layout.mostSamples > 0)
-    return fmt::format("{} samples", layout.mostSamples);
-  bool varies = std::any_of(graph.dims.begin(), graph.dims.end(),
-                            [](const GraphDim &dim) { return !dim.sum && dim.typical < static_cast<double>(dim.max); });
-  return fmt::format("{} {}samples", layout.microBatch, varies && !layout.isCountedInSamples ? "of the longest " : "");
+/// Before emission, which may find that shorter samples are more.
+std::string samplesPhrase(const SectionLayout &layout) {
+  return describe(
+      cost_models::MicroBatchCapacity{layout.mostSamples > 0 ? layout.mostSamples : layout.microBatch, {}, {}});
+}
+
+/// What a section's micro-batch holds at most.
+std::string microBatchOf(const plan::fb::PlanT &plan, size_t section) {
+  cost_models::MicroBatchCapacity capacity;
+  capacity.samples = plan.sections[section]->micro_batch_samples;
+  for (const auto &executable : plan.executables)
+    if (executable->section == section && executable->stage == 0)
+      for (const auto &area : executable->areas)
+        capacity.areas.push_back({area->rows, area->padded, area->value});
+  return describe(capacity);
 }
 
 /// ", assumed: …" where nobody measured the devices and no data sheet tells; in the line of every predicted time.
@@ -72,7 +81,7 @@ void logMemory(const EmittedPlan &emitted) {
 std::string describeLayouts(const std::map<std::string, SectionLayout> &layouts) {
   std::string text;
   for (const auto &[name, layout] : layouts)
-    text += fmt::format("{}{} {} in {}s", text.empty() ? "" : "; ", name, placement(layout), layout.microBatch);
+    text += fmt::format("{}{} {}, {}", text.empty() ? "" : "; ", name, placement(layout), samplesPhrase(layout));
   return text;
 }
 
@@ -89,8 +98,7 @@ std::vector<Decision> decisionsOf(const PlannedJob &job) {
   if (!job.sizes.data.empty())
     list.push_back({"data", job.sizes.data, "a step is predicted for samples of these sizes", false});
   for (const auto &[name, layout] : job.layouts) {
-    list.push_back(
-        {name + ".micro_batch", microBatchOf(layout, job.graph), layout.microBatchReason, !layout.microBatchIsPinned});
+    list.push_back({name + ".micro_batch", samplesPhrase(layout), layout.microBatchReason, !layout.microBatchIsPinned});
     bool pinned =
         job.pins.of(name, &SectionPins::devices) || job.pins.of(name, &SectionPins::dataParallel) || layout.tensor > 1;
     list.push_back({name + ".devices", placement(layout),
@@ -105,6 +113,13 @@ std::vector<Decision> decisionsOf(const PlannedJob &job) {
                       flightPinned ? "pinned" : "by search: memory was left, and neighbours wait less", !flightPinned});
   }
   return list;
+}
+
+void nameMicroBatches(plan::fb::PlanT &plan) {
+  for (size_t s = 0; s < plan.sections.size(); ++s)
+    for (auto &decision : plan.decisions)
+      if (decision->subject == plan.sections[s]->name + ".micro_batch")
+        decision->choice = microBatchOf(plan, s);
 }
 
 std::vector<Quantity> quantitiesOf(const Unreached &unreached) {
@@ -139,9 +154,11 @@ void logPlan(const PlannedJob &job, const PlanFindings &findings, const EmittedP
     logInfo("default: " + taken);
   if (!job.sizes.data.empty())
     logInfo(fmt::format("sizes are of {}", job.sizes.data));
-  for (const auto &[name, layout] : job.layouts)
-    logInfo(fmt::format("{}: micro-batches of {} ({}); {}", name, microBatchOf(layout, job.graph),
-                        layout.microBatchReason, placement(layout)));
+  for (size_t s = 0; s < emitted.tables.sections.size(); ++s) {
+    const SectionLayout &layout = job.layouts.at(emitted.tables.sections[s]->name);
+    logInfo(fmt::format("{}: micro-batches of at most {} ({}); {}", emitted.tables.sections[s]->name,
+                        microBatchOf(emitted.tables, s), layout.microBatchReason, placement(layout)));
+  }
   for (const Decision &decision : findings.decisions)
     logInfo(fmt::format("{}: {} ({})", decision.subject, decision.choice, decision.reason));
   logComparison(job, findings.explanation);

@@ -26,11 +26,14 @@ struct PlannedJob {
   bool isSearched = false; ///< Else layouts are pinned or over all devices.
 };
 
-/// "teacher 2 x 1 stage on devices 0-1 in 4s; …": one line.
+/// "teacher 2 x 1 stage on devices 0-1, 4 samples; …": one line.
 std::string describeLayouts(const std::map<std::string, SectionLayout> &layouts);
 
 /// "train.global_batch = 32" and its like, and what the planner chose itself.
 std::vector<Decision> decisionsOf(const PlannedJob &job);
+
+/// Of the decisions on micro-batches: "6 samples, 256 padded tokens", as emitted, and as maestro-dump says it.
+void nameMicroBatches(plan::fb::PlanT &plan);
 
 /// How many parameters get no gradient, by component, and the first few of them.
 std::vector<Quantity> quantitiesOf(const Unreached &unreached);

@@ -110,8 +110,7 @@ Status PlanEmitter::checkGroups() const {
   for (const OptimizerSpec &group : input.workload->train.groups)
     for (const std::string &pattern : group.parameters)
       if (llvm::none_of(input.graph->parameters, [&](const GraphParameter &source) {
-            return source.trainable && (matchesGlob(pattern, source.info.name) ||
-                                        matchesGlob(pattern, source.component + "/" + source.info.name));
+            return source.trainable && namesParameter(pattern, source.component, source.info.name);
           }))
         return Status::invalidInput(fmt::format("{}: '{}' matches no parameter that trains", group.place, pattern));
   return Status();

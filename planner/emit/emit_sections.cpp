@@ -5,6 +5,7 @@
 #include "cost_models/in_flight.h"
 #include "ir/nn/nn.h"
 #include "passes/attributes.h"
+#include "passes/outline_sections.h"
 #include "planner/emit/cost_polynomial.h"
 #include "planner/emit/dim_table.h"
 
@@ -104,6 +105,16 @@ size_t PlanEmitter::stageNamed(llvm::StringRef name) const {
   return stages.size();
 }
 
+/// "bf16 [batch, seq, 256]"
+static std::string typePhrase(nn::TensorType type) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << name(*nn::dtypeOf(type.getElementType())) << " [";
+  llvm::interleaveComma(type.getShape(), stream, [&](const DimExpr &dim) { stream << dim.str(); });
+  stream << "]";
+  return text;
+}
+
 /// Edges, and from them how many micro-batches each stage has in flight.
 void PlanEmitter::addEdges() {
   mlir::ModuleOp module = input.sections;
@@ -140,6 +151,8 @@ void PlanEmitter::addEdges() {
       cost[symbols] = value * time.secondsPerByte * kPicoseconds;
     cost[{}] += time.latency.value * kPicoseconds;
     edge->cost = toTerms(cost);
+    if (auto reason = op->getAttrOfType<mlir::StringAttr>(kEdgeReason))
+      plan.decisions.push_back(decisionTable({"edge " + edge->name, typePhrase(type), reason.str(), true}));
     emitted.edgeBytes.emplace_back();
     for (const auto &[symbols, value] : bytes)
       emitted.edgeBytes.back().push_back({value, symbols});

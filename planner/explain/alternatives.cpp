@@ -33,7 +33,7 @@ public:
   uint32_t devices() const { return layout.groups[layout.groupOf(section)].devices; }
 
   void add(Layout next, std::string choice = "") {
-    if (!seen.insert(next).second)
+    if (!seen.insert(next).second || isSameHere(next))
       return;
     if (choice.empty())
       choice = words(next, problem.machine, section);
@@ -140,6 +140,15 @@ public:
   std::vector<Alternative> take() { return std::move(options); }
 
 private:
+  /// The same options on the same devices, whose groups alone are written otherwise.
+  bool isSameHere(const Layout &next) const {
+    if (next.sections != layout.sections)
+      return false;
+    CompoundLayout here = place(layout, problem.machine), there = place(next, problem.machine);
+    return std::equal(here.begin(), here.end(), there.begin(), there.end(),
+                      [](const auto &a, const auto &b) { return a.devices == b.devices; });
+  }
+
   /// As many replicas as there is room for; false where there is none.
   static bool refill(Layout &next, uint32_t section) {
     SectionOption &option = next.sections[section];

@@ -146,8 +146,7 @@ private:
                         best.missingBytes,
                         false,
                         ""};
-    candidate.reason =
-        best.missingBytes > 0 ? lacking(best.missingBytes) : difference(result.simulation, best.simulation);
+    candidate.reason = best.missingBytes > 0 ? "on its fullest device" : difference(result.simulation, best.simulation);
     if (!obeys(problem, best.option.layout))
       candidate.reason += "; the plan's is pinned";
     else if (best.missingBytes == 0 && best.simulation.stepSeconds < step() * (1 - kSame))
@@ -178,6 +177,8 @@ private:
   double longestReduction(size_t section) const {
     cost_models::Seconds longest;
     for (size_t i = 0; i < own.sections[section].stages.size(); ++i) {
+      if (own.sections[section].stages[i].parameters.gradients == 0) // Frozen.
+        continue;
       std::vector<uint32_t> devices;
       for (const std::vector<uint32_t> &replica : choices[section].devices)
         devices.push_back(replica[i]);
@@ -254,9 +255,12 @@ private:
       for (const std::vector<uint32_t> &replica : choices[s].devices)
         for (uint32_t i = 0; i < replica.size(); ++i)
           if (replica[i] == fullest) {
-            uint64_t held = own.sections[s].stages[i].parameters.resident();
+            const auto &parameters = own.sections[s].stages[i].parameters;
+            uint64_t held = parameters.resident();
             resident += held;
-            parts.emplace_back(gib(held), stationName(own, s, i) + "'s parameters, gradients and optimizer state");
+            parts.emplace_back(gib(held), stationName(own, s, i) + (parameters.gradients > 0
+                                                                        ? "'s parameters, gradients and optimizer state"
+                                                                        : "'s parameters"));
           }
     parts.emplace_back(gib(bytes[fullest] - std::min(bytes[fullest], resident)),
                        "micro-batches in flight, workspace, rings and process");

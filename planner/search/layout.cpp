@@ -120,10 +120,9 @@ std::string describe(const AtomicModel &model, const cost_models::Machine &machi
     std::set<uint32_t> devices = devicesOf(choices[s]);
     uint32_t stages = option.stages(), split = option.cut.splitStages;
     const cost_models::MicroBatchCapacity &capacity = model.sections[s].capacities[option.microBatch];
-    text += fmt::format("{}{} {}{} on {} in {}s{}", s == 0 ? "" : "; ", model.sections[s].name, option.replicas,
+    text += fmt::format("{}{} {}{} on {}, {}", s == 0 ? "" : "; ", model.sections[s].name, option.replicas,
                         stages == 1 ? "" : fmt::format(" x {} stages", stages),
-                        ranges({devices.begin(), devices.end()}), capacity.samples,
-                        capacity.areas.empty() ? "" : fmt::format(" of {} tokens", capacity.areas.front().capacity));
+                        ranges({devices.begin(), devices.end()}), describe(capacity));
     if (!option.cut.recompute.isAlike(RecomputeChoice{}))
       text += fmt::format(", {} recompute", textOf(option.cut.recompute));
     if (option.cut.recompute.lossChunks > 1)

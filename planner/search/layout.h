@@ -61,7 +61,7 @@ std::set<uint32_t> devicesOf(const cost_models::SectionChoice &choice);
 std::string describe(const cost_models::MicroBatchCapacity &capacity);
 /// "0-2,5": numbers in order, each once.
 std::string ranges(std::vector<uint32_t> numbers);
-/// "teacher 2 on 0-1 in 4s; student 1 x 2 stages on 2-3 in 1s": replicas, devices, most samples of a micro-batch.
+/// "teacher 2 on 0-1, 4 samples; student 1 x 2 stages on 2-3, 1 sample": replicas, devices, what a micro-batch holds.
 std::string describe(const AtomicModel &model, const cost_models::Machine &machine, const Layout &layout);
 
 } // namespace maestro::planner

@@ -332,7 +332,7 @@ const ComponentSpec *Workload::component(std::string_view name) const {
 uint32_t TrainSpec::groupOf(const std::string &component, const std::string &parameter) const {
   for (uint32_t i = 0; i < groups.size(); ++i)
     for (const std::string &pattern : groups[i].parameters)
-      if (matchesGlob(pattern, parameter) || matchesGlob(pattern, component + "/" + parameter))
+      if (namesParameter(pattern, component, parameter))
         return i + 1;
   return 0;
 }
@@ -368,6 +368,10 @@ Result<Workload> workloadOfModels(const std::vector<std::string> &models, const 
   MAESTRO_ASSIGN(Workload workload, workloadOf(std::move(root), "", assignments)); // Paths are as the shell has them.
   workload.path = place;
   return workload;
+}
+
+bool namesParameter(std::string_view pattern, const std::string &component, const std::string &name) {
+  return matchesGlob(pattern, name) || matchesGlob(pattern, component + "/" + name);
 }
 
 bool matchesGlob(std::string_view pattern, std::string_view text) {

@@ -164,5 +164,7 @@ Result<Workload> workloadOfModels(const std::vector<std::string> &models,
 
 /// Whether `pattern` with * and ? matches the whole of `text`.
 bool matchesGlob(std::string_view pattern, std::string_view text);
+/// Whether a glob over state_dict names, or over "component/name", names this parameter.
+bool namesParameter(std::string_view pattern, const std::string &component, const std::string &name);
 
 } // namespace maestro::planner

@@ -27,7 +27,7 @@ MAY_INCLUDE = {
 }
 MAY_USE = {
     "base": set(),
-    "cuda": {"cuda.h", "cublasLt.h"},
+    "cuda": {"cuda.h", "cublasLt.h", "cudnn.h"},
     "plan": {"flatbuffers", "fmt"},
     "kernels": {"oneapi", "dnnl", "omp.h", "immintrin.h", "cuda_bf16.h", "cuda_fp16.h", "sanitizer", "fmt"},
     "transport": {"infiniband", "rdma", "openssl", "pmix.h", "fmt"},

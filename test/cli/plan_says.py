@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -93,6 +94,32 @@ class PlanSays(unittest.TestCase):
         (self.folder / "cluster.yaml").write_text(CLUSTER)
         _, said, summary = self.plan("--cluster", "cluster.yaml")
         self.assertNotIn("assumed: ", said + summary.split("Training")[0])
+
+    def test_sections_share_the_step_s_work_and_explanations_leave_the_search_out(self):
+        example = HERE.parent.parent / "examples/kd/workload.yaml"
+        self.command("maestro-plan", example, "-o", "plan.mpl", "--set", "cluster.devices_per_node=2", "--deadline", "5s")
+        plan = json.loads(self.command("maestro-dump", "plan.mpl", "--format", "json").stdout)
+        numbers = {quantity["name"]: quantity["value"] for quantity in plan["quantities"]}
+        flops, step = plan["prediction"]["step_flops"], plan["prediction"]["step_seconds"]
+        self.assertAlmostEqual(numbers["teacher.flops"] + numbers["student.flops"], flops, delta=1e-6 * flops)
+        for section in ("teacher", "student"):  # Devices are assumed to multiply 100 GFLOP/s.
+            devices = {rank for station in plan["stations"] for rank in station["ranks"]
+                       if plan["sections"][plan["executables"][station["executable"]]["section"]]["name"] == section}
+            self.assertAlmostEqual(numbers[section + ".mfu"], 100 * numbers[section + ".flops"] / (len(devices) * 100e9 * step), places=3)
+            self.assertAlmostEqual(numbers[section + ".tokens_per_second"] * step, 16 * 256, places=3)
+        summary = self.command("maestro-dump", "plan.mpl").stdout
+        self.assertRegex(summary, r"teacher +[0-9.]+ GFLOP +[0-9,]+ tokens/s +[0-9.]+ % MFU")
+        short = self.command("maestro-dump", "plan.mpl", "--explain").stdout
+        whole = self.command("maestro-dump", "plan.mpl", "--explain", "--all").stdout
+        for name in ("search.simulations", "mean.stall_seconds"):
+            self.assertIn(name, whole)
+            self.assertNotIn("\n  " + name, short)
+        self.assertIn("nn.kl_divergence reads it", short)  # Why it is this tensor that crosses.
+        self.assertNotIn("teacher's parameters, gradients", short)  # It is frozen.
+        for name in ("teacher", "student"):  # One wording for what a micro-batch holds.
+            size = re.search(rf"^  {name} .*micro-batches of at most (.*?)  components", summary, re.MULTILINE)[1].strip()
+            self.assertIn(f"{name}.micro_batch = {size} (default)", short)
+            self.assertRegex(short.split("Compared")[1], rf"{name} [^;]*, {size}")
 
     def test_what_trains_is_named(self):
         good.write_model(graph_with_positions(good.weights((24, 8), 9)), self.folder / "tokens.onnx")

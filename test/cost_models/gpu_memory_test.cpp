@@ -2,6 +2,7 @@
 // more.
 #include "cost_models/gpu_memory.h"
 
+#include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/host/functions.h"
 #include "test/cost_models/calls.h"
 
@@ -14,8 +15,18 @@ namespace {
 
 using namespace test;
 
+/// With attention by cuDNN, where its headers are: the fake one's workspaces are of the size of scores.
+std::unique_ptr<kernels::Library> makeLibrary() {
+  kernels::cuda::Libraries first;
+#ifdef MAESTRO_CUDNN
+  static kernels::cuda::host::HostFunctions functions;
+  first.push_back(kernels::cuda::createCudnnLibrary(functions, {}));
+#endif
+  return kernels::cuda::host::createHostLibrary(std::move(first));
+}
+
 void hold(const Call &call) {
-  static auto library = kernels::cuda::host::createHostLibrary();
+  static auto library = makeLibrary();
   std::vector<kernels::Attribute> attributes = call.attributes;
   attributes.push_back(ints("accumulate", {static_cast<int64_t>(call.accumulate)}));
   auto in = types(call.inputs), out = types(call.outputs);
@@ -51,6 +62,25 @@ TEST(GpuMemoryTest, scratchIsNotUnderWhatKernelsAskFor) {
           {number("scale", 0.125), ints("causal", {1}), ints("sequence_major", {1})},
           {heads, heads, heads, heads, heads, lse, {}},
           {heads, heads, heads}});
+    for (Shape shape : {Shape{1, 1}, {2, 1}, {2, 8}}) {
+      KernelOperand grouped = make({2, 500, 2, 64});
+      KernelOperand bias = make({shape[0], shape[1], 512, 500});
+      hold({"attention",
+            {number("scale", 0.125), ints("sequence_major", {1})},
+            {heads, grouped, grouped, bias},
+            {heads, lse}});
+      hold({"attention_grad",
+            {number("scale", 0.125), ints("sequence_major", {1})},
+            {heads, heads, grouped, grouped, heads, lse, bias},
+            {heads, grouped, grouped}});
+    }
+    for (int64_t length : {2048, 8192, 32768}) { // Whole, in parts, in order.
+      KernelOperand q = make({1, length, 8, 64}), k = make({1, length, 2, 64}), sums = f32({1, 8, length});
+      hold({"attention_grad",
+            {number("scale", 0.125), ints("causal", {1}), ints("sequence_major", {1})},
+            {q, q, k, k, q, sums, {}},
+            {q, k, k}});
+    }
     hold({"gather_grad", {ints("axis", {0})}, {i64({4, 1024}), make({4, 1024, 64})}, {f32({vocabulary, 64})}, 1});
     hold({"gather_nd_grad", {}, {i64({512, 2}), make({512})}, {make({64, 128})}});
     hold({"scatter_nd", {}, {make({64, 128}), i64({512, 2}), make({512})}, {make({64, 128})}});

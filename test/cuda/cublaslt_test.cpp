@@ -15,7 +15,9 @@ const Library &subject() {
     EXPECT_TRUE(loaded.isOk()) << loaded.status().message();
     auto products = cuda::createCublasLtLibrary(**loaded, functions);
     EXPECT_TRUE(products.isOk());
-    return cuda::host::createHostLibrary(std::move(*products));
+    cuda::Libraries first;
+    first.push_back(std::move(*products));
+    return cuda::host::createHostLibrary(std::move(first));
   }();
   return *library;
 }

@@ -2,6 +2,7 @@
 CPU's losses and gradients but for rounding."""
 
 import contextlib
+import json
 import os
 import pathlib
 import sys
@@ -100,10 +101,49 @@ def judge(scratch, name, case_name, devices, plan_arguments):
         scratch.check(f"{name} gradients", not wrong, f"off: {wrong}" if wrong else "")
 
 
+SLOW = "without tensor cores"
+
+
+def judge_libraries(scratch):
+    """Attention by cuDNN where it is; otherwise our own, said once. Going on with another version is said not to be bitwise."""
+    case = runs.zoo_case("llama_logits")
+    bench = scratch.bench()
+    data = shards.write_shards(shards.make_samples(case, 8, seed=5), scratch.path / "libraries-data")
+    plan = bench.plan(runs.exported(case), "libraries", "--set", "cluster.device=h100-sxm", "--set", "cluster.devices_per_node=1", "--set",
+                      "train.global_batch=4", "--set", "train.precision=bf16", "--pin", "*.micro_batch=2")
+
+    def run(label, *more, **environment):
+        os.environ |= environment
+        with fake_driver(1):
+            done = bench.succeed("maestro-run", plan, "--data", data, "--out", scratch.path / label, *more)
+        for name in environment:
+            del os.environ[name]
+        return done.stderr
+
+    said = {name: run(name, "--steps", 1, **environment) for name, environment in {
+        "served": {}, "refused": {"MAESTRO_FAKE_CUDNN_REFUSES": "1"}, "old": {"MAESTRO_FAKE_CUDNN_VERSION": "90900"}}.items()}
+    scratch.check("cuDNN takes attention", SLOW not in said["served"], said["served"][-300:])
+    scratch.check("where it refuses, that is said once", said["refused"].count(SLOW) == 1 and "cuDNN 9.26.0 refuses" in said["refused"], said["refused"][-600:])
+    scratch.check("an old one is named", said["old"].count(SLOW) == 1 and "cuDNN is 9.9.0, and 9.11.0 or newer is needed" in said["old"], said["old"][-600:])
+    with_library, without = (losses(scratch.path / name)[0] for name in ("served", "refused"))
+    scratch.check("both have the same loss but for rounding", near([with_library], [without], tolerances.BF16_LOSS), f"{with_library}, {without}")
+
+    state = json.loads((newest_checkpoint(scratch.path / "served") / "state.json").read_text())["device"]
+    scratch.check("a checkpoint names what bits depend on", sorted(state) == ["cublaslt", "cudnn", "driver", "gpu", "kernels"] and
+                  state["cudnn"] == "9.26.0" and "H100" in state["gpu"], f"{state}")
+    same = run("served", "--steps", 2, "--resume")
+    other = run("served", "--steps", 3, "--resume", MAESTRO_FAKE_CUDNN_VERSION="92500")
+    scratch.check("the same versions go on in silence", "bitwise" not in same, same[-300:])
+    scratch.check("others go on and say so", "cudnn 9.25.0 instead of 9.26.0: the run continues, but not bitwise" in other, other[-600:])
+
+
 def main() -> int:
     scratch = runs.Scratch("cuda")
-    for name in sys.argv[1:] or CASES:
-        judge(scratch, name, *CASES[name])
+    for name in sys.argv[1:] or [*CASES, "libraries"]:
+        if name == "libraries":
+            judge_libraries(scratch)
+        else:
+            judge(scratch, name, *CASES[name])
     return scratch.finish()
 
 

@@ -26,7 +26,8 @@ TrainingState state(uint64_t seed = 3) {
           .badStepsInARow = 2,
           .run = "r1",
           .data = data::DataIdentity{.shuffled = true, .shards = {{"a \"b\".tar", 17}, {"c.tar", 18}}},
-          .best = BestLoss{"kl", 0.1, 40, 2}};
+          .best = BestLoss{"kl", 0.1, 40, 2},
+          .device = {{"gpu", "a \"GPU\""}, {"cudnn", "9.26.0"}}};
 }
 
 /// Writes a checkpoint with one tensor of `count` floats.
@@ -69,6 +70,7 @@ TEST(CheckpointTest, savesAndFindsTheNewest) {
   EXPECT_EQ(newest.state.best->value, 0.1);
   EXPECT_EQ(newest.state.best->step, 40u);
   EXPECT_EQ(newest.state.best->withoutGain, 2u);
+  EXPECT_EQ(newest.state.device, state().device);
   EXPECT_EQ(newest.state.run, "r1");
   EXPECT_EQ(data::differenceOf(*newest.state.data, *state().data), "");
   EXPECT_TRUE(newest.files.contains("model.safetensors"));

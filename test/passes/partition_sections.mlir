@@ -200,3 +200,51 @@ module attributes {nn.dims = {batch = {combine = "sum", max = 1 : i64}, seq = {c
     return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
   }
 }
+
+// -----
+
+// Two values of a frozen encoder are read, and both follow from a third, by data: that one crosses alone, and the rest is
+// computed where it is read. What is padded is not: what crosses is padded with zeros, of which exp makes ones.
+// CHECK-LABEL: section.section "encoder"
+// CHECK: section.edge "encoder_to_denoiser" from "encoder" to "denoiser" : !nn.tensor<[batch, 8], f32> {nn.reason = "nn.matmul's result, as nn.mul and nn.sub read it; nn.sub's result, nn.add's result need not cross, as it follows from this"}
+// CHECK: section.edge "encoder_to_denoiser_2" from "encoder" to "denoiser" : !nn.tensor<[batch, seq], f32> {nn.reason = "nn.exp's result, as nn.mul reads it"}
+// CHECK: section.edge "encoder_to_denoiser_3" from "encoder" to "denoiser" : !nn.tensor<[batch, seq], f32> {nn.reason = "nn.reshape's result, as nn.mul reads it"}
+// CHECK-NOT: section.edge
+// CHECK: module @encoder {
+// CHECK-NOT: nn.sub
+// CHECK: nn.exp
+// CHECK: module @denoiser {
+// CHECK: func.func @graph({{.*}}nn.field = "t"{{.*}}nn.field = "noise"
+// CHECK: nn.sub
+// CHECK-NOT: nn.exp
+module attributes {nn.dims = {batch = {combine = "sum", max = 16 : i64}, seq = {combine = "max", max = 32 : i64}}} {
+  func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"},
+                   %long: !nn.tensor<[batch, seq, 8], f32> {nn.field = "long"},
+                   %noise: !nn.tensor<[batch, 8], f32> {nn.field = "noise"},
+                   %t: !nn.tensor<[batch, 1], f32> {nn.field = "t"},
+                   %e: !nn.tensor<[8, 8], f32> {nn.parameter = "encoder/w"},
+                   %v: !nn.tensor<[8, 1], f32> {nn.parameter = "encoder/v"},
+                   %g: !nn.tensor<[], f32> {nn.parameter = "denoiser/g", nn.trainable},
+                   %w: !nn.tensor<[8, 8], f32> {nn.parameter = "denoiser/w", nn.trainable})
+      -> (!nn.tensor<[], f32> {nn.loss = "loss", nn.role = "sum"}, !nn.tensor<[], f32> {nn.loss = "loss", nn.role = "count"}) {
+    %h = nn.matmul %x, %e : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %goal = nn.sub %noise, %h : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %clean = nn.mul %h, %t : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 1], f32>) -> !nn.tensor<[batch, 8], f32>
+    %noisy = nn.add %clean, %noise : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %y = nn.matmul %noisy, %w : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %d = nn.sub %y, %goal : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %q = nn.mul %d, %d : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+    %own = nn.reduce_sum %q {axes = array<i64: 1>} : (!nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch], f32>
+    %column = nn.matmul %long, %v : (!nn.tensor<[batch, seq, 8], f32>, !nn.tensor<[8, 1], f32>) -> !nn.tensor<[batch, seq, 1], f32>
+    %s = nn.reshape %column : (!nn.tensor<[batch, seq, 1], f32>) -> !nn.tensor<[batch, seq], f32>
+    %p = nn.exp %s : (!nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq], f32>
+    %gated = nn.mul %p, %g : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[], f32>) -> !nn.tensor<[batch, seq], f32>
+    %both = nn.mul %s, %gated : (!nn.tensor<[batch, seq], f32>, !nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch, seq], f32>
+    %all = nn.reduce_sum %both {axes = array<i64: 1>} : (!nn.tensor<[batch, seq], f32>) -> !nn.tensor<[batch], f32>
+    %each = nn.mul %own, %all : (!nn.tensor<[batch], f32>, !nn.tensor<[batch], f32>) -> !nn.tensor<[batch], f32>
+    %sum = nn.reduce_sum %each {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    %one = nn.fill {value = 1.0 : f64} : () -> !nn.tensor<[batch], f32>
+    %count = nn.reduce_sum %one {axes = array<i64: 0>} : (!nn.tensor<[batch], f32>) -> !nn.tensor<[], f32>
+    return %sum, %count : !nn.tensor<[], f32>, !nn.tensor<[], f32>
+  }
+}

@@ -41,6 +41,10 @@ TEST(StepWork, IsOfTheSamplesThemselves) {
   EXPECT_EQ(workOf(plan, both).flops, large.flops + small.flops) << "the short one is not padded to the long one";
   EXPECT_EQ(workOf(plan, steps).flops, (large.flops + small.flops) / 2) << "the mean of two steps";
   EXPECT_EQ(large.tokens, 20);
+  double sum = 0;
+  for (const SectionWork &section : large.sections)
+    sum += section.flops;
+  EXPECT_EQ(sum, large.flops) << "sections' work is the step's";
   EXPECT_EQ(workOf(plan, both).tokens, 25);
 }
 
@@ -51,6 +55,8 @@ TEST(StepWork, SectionsWithoutRowsDoNothing) {
   std::vector<cost_models::SampleSizes> with = {{1, 8, 1}}, without = {{1, 8, 0}};
   EXPECT_GT(workOf(plan, with).flops, workOf(plan, without).flops);
   EXPECT_GT(workOf(plan, without).flops, 0);
+  EXPECT_EQ(workOf(plan, without).sections[plan::test::kStudent].flops, 0);
+  EXPECT_EQ(workOf(plan, without).sections[plan::test::kStudent].tokens, 0);
 }
 
 } // namespace

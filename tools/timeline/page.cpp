@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -15,12 +14,8 @@
 namespace maestro::timeline {
 namespace {
 
-constexpr std::array<const char *, 8> kColors = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1",
-                                                 "#76b7b2", "#e15759", "#edc948", "#9c755f"};
 constexpr const char *kUpdateColor = "#888888";
 constexpr double kLeft = 80, kWidth = 1000, kRow = 26;
-
-const char *colorOf(uint32_t section) { return kColors[section % kColors.size()]; }
 
 std::string millis(double ns) { return fmt::format("{:.2f} ms", ns * 1e-6); }
 std::string share(double ns, double whole) { return fmt::format("{:.1f} %", whole > 0 ? 100 * ns / whole : 0); }
@@ -148,7 +143,8 @@ private:
     svg += fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\" class=\"{}{}\"><title>", left,
         kRow * rowOf.at(station.rank) + 3, std::max(right - left, 0.4), kRow - 8,
-        span.isTask() ? colorOf(station.section) : kUpdateColor, metrics::kTaskNames[span.kind], ahead ? " ahead" : "");
+        span.isTask() ? plan::sectionColor(station.section) : std::string(kUpdateColor), metrics::kTaskNames[span.kind],
+        ahead ? " ahead" : "");
     svg += plan::escapeHtml(executor::stationName(plan, station)) + fmt::format(": {}", metrics::kTaskNames[span.kind]);
     if (span.microBatch >= 0)
       svg += fmt::format(" of micro-batch {}", span.microBatch);
@@ -167,7 +163,7 @@ private:
 };
 
 std::string tableHtml(const std::vector<std::vector<std::string>> &rows) {
-  std::string html = "<table class=\"usage\"><caption>Of a step, on average</caption>\n";
+  std::string html = "<div class=\"wide\"><table class=\"usage\"><caption>Of a step, on average</caption>\n";
   for (size_t r = 0; r < rows.size(); ++r) {
     html += "<tr>";
     for (const std::string &cell : rows[r])
@@ -175,17 +171,17 @@ std::string tableHtml(const std::vector<std::vector<std::string>> &rows) {
                           r == 0 ? " scope=\"col\"" : "");
     html += "</tr>\n";
   }
-  return html + "</table>\n";
+  return html + "</table></div>\n";
 }
 
 std::string legend(const plan::Plan &plan, const executor::Topology &topology) {
   std::string html = "<p class=\"legend\">";
   for (uint32_t s = 0; s < plan->sections()->size(); ++s)
-    html += fmt::format("<span><i style=\"background:{}\"></i>{}</span> ", colorOf(s),
+    html += fmt::format("<span><i style=\"background:{}\"></i>{}</span> ", plan::sectionColor(s),
                         plan::escapeHtml(plan->sections()->Get(s)->name()->string_view()));
   bool isFolded = shownRanks(topology).size() < topology.ranks;
   return html + fmt::format(
-                    "<span><i style=\"background:{}\"></i>reduction of gradients, norm, update</span>. Forward tasks "
+                    "<span><i style=\"background:{}\"></i>reduction of gradients, norm, update</span> Forward tasks "
                     "are pale, "
                     "those of the next step, run ahead, have a broken edge. Idle is what is empty; of thousands of "
                     "tasks, the very "

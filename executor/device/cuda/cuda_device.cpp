@@ -5,7 +5,7 @@
 #include "executor/device/cuda/cuda_queues.h"
 #include "executor/device/cuda/outgoing.h"
 #include "executor/device/cuda/queue_kernels.h"
-#include "kernels/cuda/cublaslt.h"
+#include "kernels/cuda/gpu_library.h"
 #include "kernels/cuda/module.h"
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ public:
     MAESTRO_ASSIGN(auto kernels, QueueKernels::find(*module));
     std::unique_ptr<kernels::cuda::Library> library; // None where no plan runs.
     if (options.runsKernels) {
-      MAESTRO_ASSIGN(library, kernels::cuda::createLibraryWithProducts(*module));
+      MAESTRO_ASSIGN(library, kernels::cuda::createGpuLibrary(*module, *context));
     }
     std::unique_ptr<CudaDevice> device(
         new CudaDevice(options, std::move(context), std::move(shared), std::move(module), std::move(library), kernels));
@@ -105,6 +105,13 @@ public:
   }
   size_t preparedKernels() const override { return programs.preparedKernels(); }
   size_t preparedBytes() const override { return programs.preparedBytes(); }
+  std::map<std::string, std::string> identity() const override {
+    std::map<std::string, std::string> parts = kernels::cuda::libraryVersions();
+    parts["gpu"] = context->model();
+    parts["driver"] = cuda::versionText(driver().version);
+    parts["kernels"] = fmt::format("{:016x}", module->hash());
+    return parts;
+  }
 
   // ---- work
 
@@ -164,6 +171,8 @@ public:
   void launch(const PreparedProgram &program, std::span<const Address> bases, int32_t task) override {
     const auto &own = static_cast<const CudaProgram &>(program);
     resolve(bases);
+    if (!queues->traces() && !queues->hasFailure() && launchGraph(own))
+      return;
     const OperandRef *operand = own.operands.data();
     for (const CudaProgram::Call &call : own.calls) {
       TimedEvent *start = queues->traces() ? queues->stamp(Queue::Compute) : nullptr;
@@ -212,6 +221,25 @@ private:
       : options(options), context(std::move(context)), shared(std::move(shared)), module(std::move(module)),
         kernels(kernels), arena(*this->context), programs(std::move(library), *this->context) {
     resolved.reserve(64); // More than most commands have.
+  }
+
+  /// False where the program's calls are to be launched one by one.
+  bool launchGraph(const CudaProgram &program) {
+    LaunchGraphs::Way way = program.graphs->next(resolved);
+    context->makeCurrent();
+    bool isThere =
+        way == LaunchGraphs::Way::Replay ||
+        (way == LaunchGraphs::Way::Record && program.graphs->record(queues->recorder(), [&](CUstream stream) {
+          const OperandRef *operand = program.operands.data();
+          for (const CudaProgram::Call &call : program.calls) {
+            MAESTRO_TRY(programs.enqueue(call, operand, resolved, stream, queues->failureAddress()));
+            operand += call.inputs + call.outputs;
+          }
+          return Status();
+        }));
+    if (isThere)
+      queues->enqueue(Queue::Compute, [&](CUstream stream) { return program.graphs->launch(stream); });
+    return isThere;
   }
 
   const cuda::Driver &driver() const { return context->driver(); }

@@ -4,6 +4,18 @@ namespace maestro::executor {
 
 Result<std::unique_ptr<PreparedProgram>> CudaPrograms::prepare(std::span<const CallDescription> calls) {
   auto program = std::make_unique<CudaProgram>(kernels);
+  uint64_t bytes = 0;
+  size_t regions = 0;
+  for (const CallDescription &call : calls) {
+    for (const auto *types : {&call.inputTypes, &call.outputTypes})
+      for (const kernels::TensorType &type : *types)
+        bytes += type.present ? type.bytes() : 0;
+    for (const auto *operands : {&call.inputs, &call.outputs})
+      for (const OperandRef &operand : *operands)
+        regions = operand.region == OperandRef::kAbsent ? regions : std::max<size_t>(regions, operand.region + 1);
+  }
+  program->graphs =
+      std::make_unique<LaunchGraphs>(context, graphs, graphMode, library ? calls.size() : 0, bytes, regions);
   if (!library)
     return std::unique_ptr<PreparedProgram>(std::move(program));
   for (const CallDescription &call : calls) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/device/cuda/arena.h"
+#include "executor/device/cuda/launch_graphs.h"
 #include "executor/device/kernel_table.h"
 #include "kernels/cuda/failure.h"
 #include "kernels/cuda/library.h"
@@ -11,13 +12,17 @@
 
 namespace maestro::executor {
 
-using CudaProgram = ProgramOf<kernels::cuda::Library, kernels::cuda::Kernel>;
+struct CudaProgram : ProgramOf<kernels::cuda::Library, kernels::cuda::Kernel> {
+  using ProgramOf::ProgramOf;
+  std::unique_ptr<LaunchGraphs> graphs;
+};
 
 /// Threads: the host's prepares and enqueues, any asks for a failure's message.
 class CudaPrograms {
 public:
   CudaPrograms(std::shared_ptr<const kernels::cuda::Library> library, const cuda::Context &context)
-      : library(std::move(library)), scratch(context) {}
+      : context(context), library(std::move(library)), scratch(context) {}
+  ~CudaPrograms() { graphs->close(); }
 
   Result<std::unique_ptr<PreparedProgram>> prepare(std::span<const CallDescription> calls);
   /// One call: `operand` is its first.
@@ -33,6 +38,9 @@ public:
 private:
   using Name = std::pair<std::string_view, std::string_view>; ///< A kernel and a scope.
 
+  const cuda::Context &context;
+  GraphMode graphMode = graphModeFromEnvironment();
+  std::shared_ptr<GraphPool> graphs = std::make_shared<GraphPool>(context);
   std::shared_ptr<const kernels::cuda::Library> library;
   std::shared_ptr<CudaProgram::Table> kernels = std::make_shared<CudaProgram::Table>();
   Arena scratch;                            ///< Grows in place, and calls follow each other: they share it.

@@ -54,6 +54,8 @@ public:
 
   /// Where kernels report failures, as the GPU sees it.
   CUdeviceptr failureAddress() const { return reinterpret_cast<CUdeviceptr>(&control->failure); }
+  /// Runs nothing: launches are recorded on it.
+  CUstream recorder() const { return recorderStream->get(); }
   bool hasFailure() const { return static_cast<bool>(failure); }
   void fail(Status status) { failure.set(std::move(status), options.onFailure); }
 
@@ -124,6 +126,7 @@ private:
   std::vector<TraceSpan> spans;
   std::unique_ptr<Courier> courier;
   std::array<std::unique_ptr<Stream>, kQueues> streams;
+  std::unique_ptr<Stream> recorderStream;
 };
 
 } // namespace maestro::executor

@@ -34,8 +34,7 @@ private:
 
 class HostLibrary : public kernels::Library {
 public:
-  explicit HostLibrary(std::unique_ptr<cuda::Library> products)
-      : library(createLibrary(functions, std::move(products))) {}
+  explicit HostLibrary(Libraries first) : library(createLibrary(functions, std::move(first))) {}
 
   std::string_view name() const override { return "cuda on the host"; }
   Result<std::unique_ptr<kernels::Kernel>> prepare(const CallSpec &spec) const override {
@@ -65,8 +64,8 @@ Status HostFunctions::launch(CUfunction function, Grid grid, unsigned threads, s
                  params);
 }
 
-std::unique_ptr<kernels::Library> createHostLibrary(std::unique_ptr<cuda::Library> products) {
-  return std::make_unique<HostLibrary>(std::move(products));
+std::unique_ptr<kernels::Library> createHostLibrary(Libraries first) {
+  return std::make_unique<HostLibrary>(std::move(first));
 }
 
 } // namespace maestro::kernels::cuda::host

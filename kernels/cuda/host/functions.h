@@ -16,7 +16,7 @@ public:
 };
 
 /// Calls run at once, on the caller's memory; with two threads or more, in reverse order of a block's threads.
-/// `products` as createLibrary() takes it.
-std::unique_ptr<kernels::Library> createHostLibrary(std::unique_ptr<cuda::Library> products = nullptr);
+/// `first` as createLibrary() takes it.
+std::unique_ptr<kernels::Library> createHostLibrary(Libraries first = {});
 
 } // namespace maestro::kernels::cuda::host

@@ -46,6 +46,8 @@ std::string Objects::leftovers() const {
   add(streams.size(), "streams");
   add(events.size(), "events");
   add(modules.size(), "modules");
+  add(graphs.size(), "graphs");
+  add(graphExecs.size(), "executable graphs");
   return text;
 }
 
@@ -57,6 +59,13 @@ namespace {
 CUstream_st &require(const char *who, CUstream stream) {
   Objects::requireContext(who);
   return Objects::get().streams.require(stream, who);
+}
+/// One that is not being captured: what is asked of it would end the capture with an error.
+CUstream_st &requireLive(const char *who, CUstream stream) {
+  CUstream_st &queue = require(who, stream);
+  if (queue.isCapturing())
+    complain(std::string(who) + " of a stream that is being captured");
+  return queue;
 }
 
 void *asPointer(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
@@ -151,6 +160,10 @@ extern "C" __attribute__((visibility("default"))) void maestroFakeCudaTransfer(c
   });
 }
 
+extern "C" __attribute__((visibility("default"))) uint64_t maestroFakeCudaGraphLaunches() {
+  return Objects::get().graphLaunches;
+}
+
 // ---- streams
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -161,26 +174,26 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream stream) {
-  require("cuStreamDestroy", stream).awaitIdle();
+  requireLive("cuStreamDestroy", stream).awaitIdle();
   Objects::get().streams.remove(stream, "cuStreamDestroy");
   return CUDA_SUCCESS;
 }
 CUresult cuStreamSynchronize(CUstream stream) {
-  require("cuStreamSynchronize", stream).awaitIdle();
+  requireLive("cuStreamSynchronize", stream).awaitIdle();
   return CUDA_SUCCESS;
 }
 CUresult cuStreamQuery(CUstream stream) {
-  require("cuStreamQuery", stream);
+  requireLive("cuStreamQuery", stream);
   return CUDA_SUCCESS;
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  require("cuStreamWaitEvent", stream).await(Objects::get().events.require(event, "cuStreamWaitEvent"));
+  requireLive("cuStreamWaitEvent", stream).await(Objects::get().events.require(event, "cuStreamWaitEvent"));
   return CUDA_SUCCESS;
 }
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
   if (flags != CU_STREAM_WAIT_VALUE_GEQ)
     complain("cuStreamWaitValue64 with flags that the fake does not know");
-  CUstream_st &queue = require("cuStreamWaitValue64", stream);
+  CUstream_st &queue = requireLive("cuStreamWaitValue64", stream);
   CUdevice device = queue.device;
   wordAt("cuStreamWaitValue64", address, device);
   queue.push(Touches::Nothing, [=] {
@@ -198,6 +211,45 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t v
   return CUDA_SUCCESS;
 }
 
+// ---- graphs
+
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+  if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+    complain("cuStreamBeginCapture in a mode in which other threads' calls end it");
+  require("cuStreamBeginCapture", stream).beginCapture();
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  auto items = require("cuStreamEndCapture", stream).endCapture();
+  if (!items)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  *graph = Objects::get().graphs.add(std::make_unique<CUgraph_st>(CUgraph_st{std::move(*items)}));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph, unsigned long long) {
+  Objects::requireContext("cuGraphInstantiateWithFlags");
+  const CUgraph_st &from = Objects::get().graphs.require(graph, "cuGraphInstantiateWithFlags");
+  *made = Objects::get().graphExecs.add(std::make_unique<CUgraphExec_st>(CUgraphExec_st{from.items}));
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  CUstream_st &queue = requireLive("cuGraphLaunch", stream);
+  for (const CUstream_st::Item &item : Objects::get().graphExecs.require(graph, "cuGraphLaunch").items)
+    queue.push(item.touches, item.work);
+  ++Objects::get().graphLaunches;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  Objects::requireContext("cuGraphExecDestroy");
+  Objects::get().graphExecs.remove(graph, "cuGraphExecDestroy");
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  Objects::requireContext("cuGraphDestroy");
+  Objects::get().graphs.remove(graph, "cuGraphDestroy");
+  return CUDA_SUCCESS;
+}
+
 // ---- events
 
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
@@ -212,7 +264,7 @@ CUresult cuEventDestroy(CUevent event) {
   return CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  require("cuEventRecord", stream).record(Objects::get().events.require(event, "cuEventRecord"));
+  requireLive("cuEventRecord", stream).record(Objects::get().events.require(event, "cuEventRecord"));
   return CUDA_SUCCESS;
 }
 CUresult cuEventQuery(CUevent event) {

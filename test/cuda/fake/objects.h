@@ -37,6 +37,9 @@ struct Objects {
   Table<CUstream_st> streams;
   Table<CUevent_st> events;
   Table<int> modules;
+  Table<CUgraph_st> graphs;
+  Table<CUgraphExec_st> graphExecs;
+  std::atomic<uint64_t> graphLaunches{0};
   std::atomic<uint64_t> streamsMade{0};
 };
 

@@ -5,6 +5,7 @@
 #include "test/cuda/fake/memory.h"
 
 #include <chrono>
+#include <utility>
 
 using namespace maestro;
 using namespace maestro::cuda::fake;
@@ -41,9 +42,30 @@ CUstream_st::~CUstream_st() {
 void CUstream_st::push(Touches touches, std::function<void()> work) {
   {
     std::lock_guard lock(mutex);
+    if (captured) {
+      captured->push_back({touches, std::move(work)});
+      return;
+    }
     items.push_back({touches, std::move(work)});
   }
   changed.notify_all();
+}
+
+void CUstream_st::beginCapture() {
+  std::lock_guard lock(mutex);
+  if (captured)
+    complain("a capture of a stream that is captured already");
+  captured.emplace();
+}
+
+std::optional<std::vector<CUstream_st::Item>> CUstream_st::endCapture() {
+  std::lock_guard lock(mutex);
+  return std::exchange(captured, std::nullopt);
+}
+
+bool CUstream_st::isCapturing() {
+  std::lock_guard lock(mutex);
+  return captured.has_value();
 }
 
 void CUstream_st::awaitIdle() {

@@ -10,7 +10,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 /// An event as it was last recorded; an older recording lives as long as somebody waits for it.
 struct CUevent_st {
@@ -34,19 +36,34 @@ public:
   void record(CUevent_st &event);
   void await(const CUevent_st &event);
 
-private:
   struct Item {
     Touches touches;
     std::function<void()> work;
   };
+  /// From now on work is kept instead of done.
+  void beginCapture();
+  /// Nothing where no capture has begun.
+  std::optional<std::vector<Item>> endCapture();
+  bool isCapturing();
+
+private:
   void serve();
 
   uint64_t number, count = 0;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Item> items;
+  std::optional<std::vector<Item>> captured;
   bool busy = false, stopping = false;
   std::thread thread;
+};
+
+/// Work that was captured; a launch does it in order.
+struct CUgraph_st {
+  std::vector<CUstream_st::Item> items;
+};
+struct CUgraphExec_st {
+  std::vector<CUstream_st::Item> items;
 };
 
 namespace maestro::cuda::fake {
