@@ -114,7 +114,7 @@ def judge_libraries(scratch):
 
     def run(label, *more, **environment):
         os.environ |= environment
-        with fake_driver(1):
+        with fake_driver({}):
             done = bench.succeed("maestro-run", plan, "--data", data, "--out", scratch.path / label, *more)
         for name in environment:
             del os.environ[name]
