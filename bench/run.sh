@@ -19,6 +19,8 @@ printf '\n== overlap: the planned layout and order against a static split in fil
 .venv/bin/python -B bench/overlap.py
 printf '\n== checkpoints behind the steps\n'
 .venv/bin/python -B bench/saving.py
+printf '\n== watching a run\n'
+.venv/bin/python -B bench/watching.py
 printf '\n== a training step against PyTorch eager: speed (above 1 Maestro is faster) and memory (below 1 it is leaner)\n'
 [ $# -gt 0 ] || set -- --pairs 3 --steps 3
 .venv/bin/python -B bench/compare_pytorch.py "$@"

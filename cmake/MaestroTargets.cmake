@@ -48,11 +48,17 @@ if(MAESTRO_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# Several files of a target are compiled as one: half the compiler's work, since most of it is headers. Names in anonymous namespaces of
+# a folder differ from each other, therefore. After a change more is compiled than one file: who changes much may turn it off.
+option(MAESTRO_UNITY "Compile up to 8 files of a target as one" ON)
+set(maestro_unity UNITY_BUILD ${MAESTRO_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+
 # maestro_add_library(maestro_plan SOURCES verifier.cpp … DEPS maestro_base …)
 # A static library of one folder. DEPS are public: who includes a header also gets what it needs.
 function(maestro_add_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES ${maestro_unity})
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
   target_compile_options(${name} PRIVATE ${maestro_warnings})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
@@ -83,7 +89,7 @@ endfunction()
 set(maestro_small_code $<IF:$<CXX_COMPILER_ID:Clang>,-Oz,-Os>)
 
 # maestro_prefer_size(maestro_plan …)
-# For what runs once, or waits for others most of the time: maestro-run is to stay within 2 MB.
+# For what runs once, or waits for others most of the time: the size of maestro-run is held by test/architecture.
 function(maestro_prefer_size)
   foreach(name IN LISTS ARGN)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${maestro_small_code}> -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections)
@@ -95,6 +101,7 @@ endfunction()
 function(maestro_add_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES} ${sanitizer_options})
+  set_target_properties(${name} PROPERTIES ${maestro_unity})
   # Mains read flags and call libraries: -O1 builds them in two thirds of the time.
   target_compile_options(${name} PRIVATE ${maestro_warnings} $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})

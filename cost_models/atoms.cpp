@@ -8,7 +8,7 @@
 namespace maestro::cost_models {
 namespace {
 
-Status wrong(std::string what) { return Status::invalidInput("atomic model: " + what); }
+Status wrongAtoms(std::string what) { return Status::invalidInput("atomic model: " + what); }
 
 /// cost + sign · other, term by term.
 void add(wavefront::Cost &cost, const wavefront::Cost &other, int64_t sign) {
@@ -88,10 +88,10 @@ struct Sums {
 Status checkCosts(const AtomicModel &model) {
   for (uint32_t s = 0; s < model.sections.size(); ++s)
     if (model.sections[s].classOf.empty() || !model.costs->known().count({s, Variant{}}))
-      return wrong("section '" + model.sections[s].name + "' has no atoms, or no costs of them");
+      return wrongAtoms("section '" + model.sections[s].name + "' has no atoms, or no costs of them");
   for (const auto &[key, classes] : model.costs->known()) {
     if (key.first >= model.sections.size())
-      return wrong(fmt::format("has costs of section {} of {}", key.first, model.sections.size()));
+      return wrongAtoms(fmt::format("has costs of section {} of {}", key.first, model.sections.size()));
     MAESTRO_TRY(check(model, key.first, classes));
   }
   return Status();
@@ -102,11 +102,11 @@ Status checkTensor(const AtomicModel &model, const AtomTensor &tensor) {
     return section < model.sections.size() && atom < model.sections[section].classOf.size();
   };
   if (!isThere(tensor.section, tensor.atom) || tensor.slotBytes.size() != model.microBatches.size())
-    return wrong("a tensor's producer is not there, or it has not the sizes of micro-batches");
+    return wrongAtoms("a tensor's producer is not there, or it has not the sizes of micro-batches");
   for (auto [section, atom] : tensor.consumers)
     if (!isThere(section, atom) || std::pair(section, atom) <= std::pair(tensor.section, tensor.atom))
-      return wrong(fmt::format("a tensor leads from atom {} of section {} to atom {} of {}", tensor.atom,
-                               tensor.section, atom, section));
+      return wrongAtoms(fmt::format("a tensor leads from atom {} of section {} to atom {} of {}", tensor.atom,
+                                    tensor.section, atom, section));
   return Status();
 }
 
@@ -115,13 +115,13 @@ Status checkTensor(const AtomicModel &model, const AtomTensor &tensor) {
 Status check(const AtomicModel &model) {
   size_t sizes = model.microBatches.size();
   if (model.dims.empty() || model.sections.empty() || sizes == 0)
-    return wrong("has no dims, no sections or no sizes of micro-batches");
+    return wrongAtoms("has no dims, no sections or no sizes of micro-batches");
   if (model.microBatches.front() < 1 || !std::is_sorted(model.microBatches.begin(), model.microBatches.end()))
-    return wrong("sizes of micro-batches do not ascend from 1");
+    return wrongAtoms("sizes of micro-batches do not ascend from 1");
   for (const AtomicSection &section : model.sections) {
     MAESTRO_TRY(check(section.capacities, model.dims, model.microBatches));
     if (!section.has(Recompute::None))
-      return wrong("section '" + section.name + "' has no usual variant");
+      return wrongAtoms("section '" + section.name + "' has no usual variant");
   }
   MAESTRO_TRY(checkCosts(model));
   for (const AtomTensor &tensor : model.tensors)
@@ -129,7 +129,7 @@ Status check(const AtomicModel &model) {
   for (const TiedParameter &tied : model.tied)
     if (tied.section >= model.sections.size() || tied.atoms.empty() ||
         tied.atoms.back() >= model.sections[tied.section].classOf.size())
-      return wrong("a tied parameter's atoms are not there");
+      return wrongAtoms("a tied parameter's atoms are not there");
   return Status();
 }
 
@@ -137,28 +137,30 @@ Status check(const AtomicModel &model, uint32_t section, const AtomClasses &clas
   const AtomicSection &chain = model.sections[section];
   for (uint32_t own : chain.classOf)
     if (own >= classes.size())
-      return wrong(fmt::format("section '{}' has an atom of class {} of {}", chain.name, own, classes.size()));
+      return wrongAtoms(fmt::format("section '{}' has an atom of class {} of {}", chain.name, own, classes.size()));
   for (const AtomClass &own : classes)
     if (own.alone.at.size() != model.microBatches.size() || own.pair.at.size() != model.microBatches.size())
-      return wrong(fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches", chain.name,
-                               model.microBatches.size()));
+      return wrongAtoms(fmt::format("section '{}' has atoms without costs for all {} sizes of micro-batches",
+                                    chain.name, model.microBatches.size()));
   return Status();
 }
 
 Status check(const AtomicModel &model, const std::vector<SectionCut> &cuts) {
   if (cuts.size() != model.sections.size())
-    return wrong(fmt::format("{} cuts for {} sections", cuts.size(), model.sections.size()));
+    return wrongAtoms(fmt::format("{} cuts for {} sections", cuts.size(), model.sections.size()));
   for (size_t s = 0; s < cuts.size(); ++s) {
     const AtomicSection &section = model.sections[s];
     uint32_t before = 0;
     for (uint32_t first : cuts[s].firstAtoms) {
       if (first <= before || first >= section.classOf.size())
-        return wrong(fmt::format("section '{}' is cut at atom {} of {}", section.name, first, section.classOf.size()));
+        return wrongAtoms(
+            fmt::format("section '{}' is cut at atom {} of {}", section.name, first, section.classOf.size()));
       before = first;
     }
     if (!section.has(cuts[s].recompute, cuts[s].splitStages > 0))
-      return wrong(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name,
-                               textOf(cuts[s].recompute), cuts[s].splitStages > 0 ? " with a split backward" : ""));
+      return wrongAtoms(fmt::format("section '{}' has not the choice of recompute '{}'{}", section.name,
+                                    textOf(cuts[s].recompute),
+                                    cuts[s].splitStages > 0 ? " with a split backward" : ""));
   }
   return Status();
 }

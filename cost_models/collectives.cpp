@@ -9,7 +9,7 @@ namespace maestro::cost_models {
 namespace {
 
 /// One level's part in a group of devices: so many subgroups meet over it.
-struct Step {
+struct LevelStep {
   const LinkLevel *level = nullptr;
   uint32_t degree = 1;
 };
@@ -25,8 +25,8 @@ size_t endOfGroup(std::span<const uint32_t> numbers, size_t first, uint32_t span
 
 /// Degrees by level, inner to outer; nothing where groups of a level differ in size. `numbers` are devices, ascending;
 /// in the end there is one number left.
-std::optional<std::vector<Step>> stepsOf(std::vector<uint32_t> numbers, const Machine &machine) {
-  std::vector<Step> steps;
+std::optional<std::vector<LevelStep>> stepsOf(std::vector<uint32_t> numbers, const Machine &machine) {
+  std::vector<LevelStep> steps;
   uint32_t unit = 1; // Numbers are those of groups of so many devices.
   for (const LinkLevel &level : machine.links) {
     uint32_t inside = level.spans / unit;
@@ -84,10 +84,10 @@ void addTree(CommunicationCost &cost, const LinkLevel &level, uint32_t devices, 
   cost.secondsPerByte += 2 * secondsPerByte;
 }
 
-CommunicationCost hierarchical(const std::vector<Step> &steps, double halves, bool treeOutside) {
+CommunicationCost hierarchical(const std::vector<LevelStep> &steps, double halves, bool treeOutside) {
   CommunicationCost cost{Exchange::Hierarchical, steps.back().level, {}, 0};
   double share = 1;
-  for (const Step &step : steps) {
+  for (const LevelStep &step : steps) {
     double secondsPerByte = share / step.level->bandwidth.value;
     if (treeOutside && &step == &steps.back())
       addTree(cost, *step.level, step.degree, secondsPerByte);

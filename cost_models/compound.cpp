@@ -11,7 +11,7 @@
 namespace maestro::cost_models {
 namespace {
 
-Status wrong(std::string what) { return Status::invalidInput("compound model: " + what); }
+Status wrongCompound(std::string what) { return Status::invalidInput("compound model: " + what); }
 
 /// Index of each section's first stage.
 std::vector<uint32_t> firstStages(const CompoundModel &model) {
@@ -77,14 +77,14 @@ CommunicationCost edgeCost(const EdgeModel &edge, const Machine &machine, const 
 Status checkEdge(const CompoundModel &model, const EdgeModel &edge, size_t index) {
   size_t sections = model.sections.size(), sizes = model.microBatches.size();
   if (edge.producer >= sections || edge.consumer >= sections || edge.producer > edge.consumer)
-    return wrong(
+    return wrongCompound(
         fmt::format("edge {} leads from section {} to {}, of {}", index, edge.producer, edge.consumer, sections));
   if (edge.producerStage >= model.sections[edge.producer].stages.size() ||
       edge.consumerStage >= model.sections[edge.consumer].stages.size())
-    return wrong(fmt::format("edge {} joins stages {} and {}, which are not there", index, edge.producerStage,
-                             edge.consumerStage));
+    return wrongCompound(fmt::format("edge {} joins stages {} and {}, which are not there", index, edge.producerStage,
+                                     edge.consumerStage));
   if (edge.slotBytes.size() != sizes || (edge.gradient && edge.gradientSlotBytes.size() != sizes))
-    return wrong(
+    return wrongCompound(
         fmt::format("edge {} has {} slot sizes for {} sizes of micro-batches", index, edge.slotBytes.size(), sizes));
   return Status();
 }
@@ -102,16 +102,16 @@ bool isSame(const MicroBatchCapacity &a, const MicroBatchCapacity &b) {
 Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vector<wavefront::Dim> &dims,
              const std::vector<int64_t> &microBatches) {
   if (capacities.size() != microBatches.size())
-    return wrong(fmt::format("a section has {} capacities for {} sizes of micro-batches", capacities.size(),
-                             microBatches.size()));
+    return wrongCompound(fmt::format("a section has {} capacities for {} sizes of micro-batches", capacities.size(),
+                                     microBatches.size()));
   for (const MicroBatchCapacity &capacity : capacities) {
     if (capacity.samples < 1 || capacity.dims.size() != dims.size())
-      return wrong(fmt::format("a capacity of {} samples has {} values for {} dims", capacity.samples,
-                               capacity.dims.size(), dims.size()));
+      return wrongCompound(fmt::format("a capacity of {} samples has {} values for {} dims", capacity.samples,
+                                       capacity.dims.size(), dims.size()));
     for (const wavefront::Area &area : capacity.areas)
       if (area.rows >= dims.size() || area.padded >= dims.size() || area.capacity < capacity.dims[area.padded])
-        return wrong(fmt::format("an area of {} is not of dims that are there, or does not hold the longest row",
-                                 area.capacity));
+        return wrongCompound(fmt::format(
+            "an area of {} is not of dims that are there, or does not hold the longest row", area.capacity));
   }
   return Status();
 }
@@ -119,18 +119,19 @@ Status check(const std::vector<MicroBatchCapacity> &capacities, const std::vecto
 Status check(const CompoundModel &model) {
   size_t sizes = model.microBatches.size();
   if (model.dims.empty() || model.sections.empty() || sizes == 0)
-    return wrong("has no dims, no sections or no sizes of micro-batches");
+    return wrongCompound("has no dims, no sections or no sizes of micro-batches");
   for (const SectionModel &section : model.sections) {
     MAESTRO_TRY(check(section.capacities, model.dims, model.microBatches));
     if (section.stages.empty())
-      return wrong("section '" + section.name + "' has no stages");
+      return wrongCompound("section '" + section.name + "' has no stages");
     for (const StageModel &stage : section.stages)
       if (stage.at.size() != sizes)
-        return wrong(fmt::format("section '{}' has costs for {} of {} sizes of micro-batches", section.name,
-                                 stage.at.size(), sizes));
+        return wrongCompound(fmt::format("section '{}' has costs for {} of {} sizes of micro-batches", section.name,
+                                         stage.at.size(), sizes));
     for (uint32_t dim : section.activeDims)
       if (dim >= model.dims.size())
-        return wrong(fmt::format("section '{}' is active by dim {} of {}", section.name, dim, model.dims.size()));
+        return wrongCompound(
+            fmt::format("section '{}' is active by dim {} of {}", section.name, dim, model.dims.size()));
   }
   for (size_t e = 0; e < model.edges.size(); ++e)
     MAESTRO_TRY(checkEdge(model, model.edges[e], e));
@@ -140,17 +141,17 @@ Status check(const CompoundModel &model) {
 Status check(const CompoundModel &model, const Machine &machine, const CompoundLayout &layout) {
   MAESTRO_TRY(check(machine));
   if (layout.size() != model.sections.size())
-    return wrong(fmt::format("a layout has {} choices for {} sections", layout.size(), model.sections.size()));
+    return wrongCompound(fmt::format("a layout has {} choices for {} sections", layout.size(), model.sections.size()));
   for (size_t s = 0; s < layout.size(); ++s) {
     if (layout[s].microBatch >= model.microBatches.size() || layout[s].devices.empty())
-      return wrong("the layout of section '" + model.sections[s].name + "' has no micro-batch or no devices");
+      return wrongCompound("the layout of section '" + model.sections[s].name + "' has no micro-batch or no devices");
     for (const std::vector<uint32_t> &replica : layout[s].devices) {
       if (replica.size() != model.sections[s].stages.size())
-        return wrong(fmt::format("section '{}' has {} stages, a replica of it {} devices", model.sections[s].name,
-                                 model.sections[s].stages.size(), replica.size()));
+        return wrongCompound(fmt::format("section '{}' has {} stages, a replica of it {} devices",
+                                         model.sections[s].name, model.sections[s].stages.size(), replica.size()));
       for (uint32_t device : replica)
         if (device >= machine.devices)
-          return wrong(
+          return wrongCompound(
               fmt::format("section '{}' runs on device {} of {}", model.sections[s].name, device, machine.devices));
     }
   }

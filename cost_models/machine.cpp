@@ -7,22 +7,22 @@
 namespace maestro::cost_models {
 namespace {
 
-Status wrong(std::string what) { return Status::invalidInput("machine: " + what); }
+Status wrongMachine(std::string what) { return Status::invalidInput("machine: " + what); }
 
 Status checkLinks(const Machine &machine) {
   uint32_t inner = 1;
   for (const LinkLevel &level : machine.links) {
     if (level.spans < 1 || level.spans % inner != 0)
-      return wrong(fmt::format("link '{}' spans {} devices, no multiple of the {} of the link inside it", level.name,
-                               level.spans, inner));
+      return wrongMachine(fmt::format("link '{}' spans {} devices, no multiple of the {} of the link inside it",
+                                      level.name, level.spans, inner));
     if (!(level.bandwidth.value > 0) || !(level.latency.value >= 0))
-      return wrong(fmt::format("link '{}' has a bandwidth of {} B/s and a latency of {} s", level.name,
-                               level.bandwidth.value, level.latency.value));
+      return wrongMachine(fmt::format("link '{}' has a bandwidth of {} B/s and a latency of {} s", level.name,
+                                      level.bandwidth.value, level.latency.value));
     inner = level.spans;
   }
   if (!machine.links.empty() && inner != machine.devices)
-    return wrong(fmt::format("its outermost link '{}' spans {} of {} devices", machine.links.back().name, inner,
-                             machine.devices));
+    return wrongMachine(fmt::format("its outermost link '{}' spans {} of {} devices", machine.links.back().name, inner,
+                                    machine.devices));
   return Status();
 }
 
@@ -50,12 +50,12 @@ const char *nameOf(Exchange exchange) {
 
 Status check(const Machine &machine) {
   if (machine.devices < 1 || machine.kinds.empty())
-    return wrong("has no devices");
+    return wrongMachine("has no devices");
   if (!machine.kindOf.empty() && machine.kindOf.size() != machine.devices)
-    return wrong(fmt::format("says the kind of {} of {} devices", machine.kindOf.size(), machine.devices));
+    return wrongMachine(fmt::format("says the kind of {} of {} devices", machine.kindOf.size(), machine.devices));
   for (uint32_t kind : machine.kindOf)
     if (kind >= machine.kinds.size())
-      return wrong(fmt::format("has a device of kind {}, of {}", kind, machine.kinds.size()));
+      return wrongMachine(fmt::format("has a device of kind {}, of {}", kind, machine.kinds.size()));
   return checkLinks(machine);
 }
 

@@ -3,13 +3,6 @@
 using namespace mlir;
 
 namespace maestro {
-namespace {
-
-/// An undeclared symbol's value when sizes are compared.
-constexpr int64_t kAssumedBound = 256;
-
-} // namespace
-
 GraphFacts::GraphFacts(func::FuncOp graph, const DimTable &dims) : graph(graph), dims(dims) {
   for (BlockArgument argument : graph.getArguments())
     if (StringRef name = parameterName(argument); !name.empty())

@@ -7,6 +7,9 @@
 
 namespace maestro {
 
+/// An undeclared symbol's value when sizes are compared.
+inline constexpr int64_t kAssumedBound = 256;
+
 /// Of a graph whose operators stay as they are meanwhile.
 class GraphFacts {
 public:

@@ -37,6 +37,7 @@
 // Split, the backward of a pipeline's stage sends its input's gradient before it turns to the weights' ("zero bubble",
 // Qi et al., arXiv 2401.10241): a product's gradient by its weight waits in @weight_gradient, with what it multiplies
 // kept until then.
+#include "passes/graph_facts.h"
 #include "passes/graph_functions.h"
 #include "passes/passes.h"
 #include "passes/save_choice.h"
@@ -51,9 +52,6 @@ using namespace mlir;
 
 namespace maestro {
 namespace {
-
-/// An undeclared symbol's value when sizes are compared.
-constexpr int64_t kAssumedBound = 256;
 
 /// Copies parts of one function into another; values are copied when they are first asked for.
 class ProgramBuilder {

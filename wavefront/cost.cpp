@@ -7,8 +7,6 @@
 namespace maestro::wavefront {
 namespace {
 
-constexpr int64_t kMaxNs = std::numeric_limits<int64_t>::max() / 4;
-
 using Wide = unsigned __int128;
 
 /// Exact while it is at most `largestNs`, and never past it.

@@ -7,7 +7,6 @@
 namespace maestro::wavefront {
 namespace {
 
-constexpr int64_t kMaxNs = std::numeric_limits<int64_t>::max() / 4;
 constexpr int64_t kMaxSize = int64_t{1} << 40;
 constexpr size_t kMaxSamples = size_t{1} << 20, kMaxStages = 4096, kMaxReplicas = size_t{1} << 16;
 constexpr size_t kMaxDims = 256, kMaxSections = 4096, kMaxDevices = size_t{1} << 20;

@@ -24,6 +24,9 @@ struct Dim {
 /// What combine() gives for an unpadded dim of which samples have different values; above every capacity.
 inline constexpr int64_t kDiffering = INT64_MAX / 4;
 
+/// Times are cut off there, so that a few of them can be added.
+inline constexpr int64_t kMaxNs = INT64_MAX / 4;
+
 /// picoseconds · Π of the dims listed (repeated for powers; none: a constant).
 struct CostTerm {
   int64_t picoseconds = 0;

@@ -10,8 +10,8 @@
 
 namespace maestro::wavefront {
 
-/// Lists of numbers by key, one after the other.
-struct Lists {
+/// KeyedLists of numbers by key, one after the other.
+struct KeyedLists {
   std::vector<uint32_t> first, items; ///< first[k] to first[k + 1] are those of k.
 
   /// `visit(add)` calls add(key, item) for each item, alike both times.
@@ -77,8 +77,8 @@ struct Verifier::State {
   std::vector<uint32_t> inFlight, firstOrder, filled; ///< By station.
   std::array<std::vector<uint32_t>, 2> orders;   ///< Forward and backward: groups, station by station in their order,
   std::array<std::vector<uint32_t>, 2> position; ///< and where each is in it, by group and stage.
-  Lists edgesFrom, edgesTo;                      ///< By stage of a section: into problem.edges.
-  Lists after;                                   ///< checkNoCycle(): by task.
+  KeyedLists edgesFrom, edgesTo;                 ///< By stage of a section: into problem.edges.
+  KeyedLists after;                              ///< checkNoCycle(): by task.
   std::vector<uint32_t> waiting, ready;
   bool mayCircle = false; ///< A task begins when one that it waits for does.
 };

@@ -23,7 +23,6 @@ namespace maestro::executor {
 namespace {
 
 namespace fb = plan::fb;
-using Bytes = std::vector<std::byte>;
 
 /// Elements that are converted at a time.
 constexpr size_t kBlockElements = 4096;
@@ -273,7 +272,7 @@ private:
     size_t size = byteSize(stored);
     auto fill = [=, this, &parameter](uint64_t first, std::span<std::byte> piece) -> Status {
       uint64_t firstRow = first / columns, count = piece.size() / byteSize(dtype) / columns;
-      Bytes strip(count * size), turned(count * columns * size);
+      std::vector<std::byte> strip(count * size), turned(count * columns * size);
       for (uint64_t c = 0; c < columns; ++c) {
         MAESTRO_TRY(readStored(parameter, (c * rows + firstRow) * size, strip));
         for (uint64_t r = 0; r < count; ++r)

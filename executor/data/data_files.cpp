@@ -66,9 +66,6 @@ Result<DataFiles> findData(std::span<const std::string> patterns) {
   }
   if (!found.mixture.empty() && found.mixture.size() < patterns.size())
     return Status::invalidInput("some of --data have weights and some have none; give each one, path=weight");
-  if (!found.mixture.empty() && found.kind == DataFiles::Kind::Shards)
-    return Status::invalidInput(fmt::format(
-        "'{}' is a shard, and weights are for files of tokens and folders of arrays (--data)", found.paths.front()));
   return found;
 }
 

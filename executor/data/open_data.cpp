@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace maestro::data {
 namespace {
@@ -47,16 +48,16 @@ Result<std::unique_ptr<SampleReader>> openData(const DataFiles &files, const Dat
   if (request.nextToken && files.kind != DataFiles::Kind::Tokens)
     return Status::invalidInput(fmt::format("--next-token is about files of tokens (.bin); '{}' is {}",
                                             files.paths.front(), describe(files.kind)));
+  std::vector<WantedField> wanted;
+  IndexStore indexes;
   if (files.kind == DataFiles::Kind::Shards) {
-    WebDatasetOptions dataset;
-    dataset.shards = files.paths;
     for (const FieldSpec &field : request.fields)
-      dataset.fields.push_back({field.name, field.optional || field.ownPositions});
-    dataset.shuffle = request.shuffle;
-    dataset.seed = request.seed;
-    MAESTRO_ASSIGN(dataset.indexes, IndexStore::open(request.indexFolder, request.isShared));
-    return openWebDataset(std::move(dataset));
+      wanted.push_back({field.name, field.optional || field.ownPositions});
+    MAESTRO_ASSIGN(indexes, IndexStore::open(request.indexFolder, request.isShared));
+    if (files.mixture.empty())
+      return openWebDataset({files.paths, std::move(wanted), request.shuffle, request.seed, std::move(indexes)});
   }
+  auto fields = std::make_shared<const std::vector<WantedField>>(std::move(wanted));
   TokenFields tokens;
   if (files.kind == DataFiles::Kind::Tokens) {
     MAESTRO_ASSIGN(tokens, chooseTokenFields(request));
@@ -68,6 +69,11 @@ Result<std::unique_ptr<SampleReader>> openData(const DataFiles &files, const Dat
   size_t next = 0;
   for (const DataFiles::Source &source : mixture) {
     opened.push_back({{}, source.weight});
+    if (files.kind == DataFiles::Kind::Shards) {
+      auto own = std::span(files.paths).subspan(std::exchange(next, next + source.paths), source.paths);
+      MAESTRO_ASSIGN(opened.back().files, openShardRows(own, fields, indexes));
+      continue;
+    }
     for (size_t end = next + source.paths; next < end; ++next) {
       const std::string &path = files.paths[next];
       MAESTRO_ASSIGN(auto file, files.kind == DataFiles::Kind::Tokens ? openTokens(path, tokens, request.fields.size())

@@ -143,7 +143,8 @@ public:
   uint64_t rows() const override { return count; }
   const std::string &name() const override { return file.name(); }
 
-  void describe(Sample &sample) const override {
+  void describe(uint64_t number, Sample &sample) const override {
+    setKey(number, sample);
     sample.fields.assign(fieldCount, {});
     for (const TokenFields::Field &field : own.fields)
       sample.fields[field.index] = {true, decodedType(type.element), headerOf().dims, {}};
@@ -231,7 +232,8 @@ public:
   uint64_t rows() const override { return count; }
   const std::string &name() const override { return folder; }
 
-  void describe(Sample &sample) const override {
+  void describe(uint64_t number, Sample &sample) const override {
+    setKey(number, sample);
     sample.fields.assign(arrays.size(), {});
     for (size_t i = 0; i < arrays.size(); ++i)
       if (arrays[i])

@@ -36,8 +36,8 @@ Result<TokenFields> tokenFields(std::span<const FieldSpec> fields, std::span<con
 class RowFile : public SampleValues {
 public:
   virtual uint64_t rows() const = 0;
-  /// Fills in the fields of any of its samples.
-  virtual void describe(Sample &sample) const = 0;
+  /// Fills in key and fields of a row.
+  virtual void describe(uint64_t row, Sample &sample) const = 0;
   virtual const std::string &name() const = 0;
 };
 
@@ -45,6 +45,9 @@ public:
 Result<std::shared_ptr<RowFile>> openTokens(const std::string &path, const TokenFields &fields, size_t fieldCount);
 /// A folder of arrays by field. InvalidInput where one is missing that is not optional, or has another number of rows.
 Result<std::shared_ptr<RowFile>> openArrays(const std::string &folder, std::span<const FieldSpec> fields);
+
+/// The key of a row that has no name: its number.
+void setKey(uint64_t row, Sample &sample);
 
 /// Files, one after the other.
 struct RowSource {

@@ -73,11 +73,9 @@ public:
     auto after = std::upper_bound(firstRow.begin(), firstRow.end(), row);
     auto file = static_cast<size_t>(after - firstRow.begin()) - 1;
     uint64_t within = row - firstRow[file];
-    source.files[file]->describe(sample);
+    source.files[file]->describe(within, sample);
     sample.values = source.files[file];
     sample.number = within;
-    std::array<char, 20> digits;
-    sample.key.assign(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), within).ptr);
     sample.shard = source.files[file]->name();
   }
 
@@ -138,6 +136,11 @@ private:
 };
 
 } // namespace
+
+void setKey(uint64_t row, Sample &sample) {
+  std::array<char, 20> digits;
+  sample.key.assign(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), row).ptr);
+}
 
 Result<std::unique_ptr<SampleReader>> openRows(std::vector<RowSource> sources, bool shuffles, uint64_t seed) {
   auto reader = std::make_unique<RowReader>(std::move(sources), shuffles, seed);

@@ -159,7 +159,41 @@ private:
   std::vector<uint64_t> order;
   DataPosition current;
 };
+
+/// A shard, all of it in sight.
+class ShardRows final : public RowFile {
+public:
+  ShardRows(std::string path, std::shared_ptr<const std::vector<WantedField>> fields,
+            std::unique_ptr<ShardSamples> shard)
+      : path(std::move(path)), fields(std::move(fields)), shard(std::move(shard)) {}
+
+  uint64_t rows() const override { return shard->count(); }
+  void describe(uint64_t row, Sample &sample) const override { shard->describe(row, sample); }
+  const std::string &name() const override { return path; }
+  Status read(uint64_t row, size_t field, std::span<std::byte> values) override {
+    return shard->read(row, field, values);
+  }
+
+private:
+  std::string path;
+  std::shared_ptr<const std::vector<WantedField>> fields; ///< Which the shard refers to.
+  std::unique_ptr<ShardSamples> shard;
+};
+
 } // namespace
+
+Result<std::vector<std::shared_ptr<RowFile>>> openShardRows(std::span<const std::string> shards,
+                                                            std::shared_ptr<const std::vector<WantedField>> fields,
+                                                            const IndexStore &indexes) {
+  allowOpenFiles();
+  std::vector<std::shared_ptr<RowFile>> rows;
+  for (const std::string &path : shards) {
+    MAESTRO_ASSIGN(auto shard, ShardSamples::open(path, *fields, indexes));
+    MAESTRO_TRY(shard->complete());
+    rows.push_back(std::make_shared<ShardRows>(path, fields, std::move(shard)));
+  }
+  return rows;
+}
 
 Result<std::unique_ptr<SampleReader>> openWebDataset(WebDatasetOptions options) {
   if (options.shards.empty())

@@ -18,10 +18,10 @@ struct ExchangeState {
 
 namespace {
 
-constexpr uint64_t kHalves = 2;
+constexpr uint64_t kTurnHalves = 2;
 
 uint64_t stagingBytes(const ExchangeDescription &description) {
-  return kHalves * (description.ranks.size() - 1) * description.turnBytes;
+  return kTurnHalves * (description.ranks.size() - 1) * description.turnBytes;
 }
 
 } // namespace
@@ -33,7 +33,7 @@ Result<Exchange> Exchange::plan(transport::SegmentPlan &plan, const ExchangeDesc
   auto state = std::make_shared<ExchangeState>();
   state->description = description;
   for (uint32_t rank : description.ranks) {
-    state->words.push_back(plan.reserveWords(rank, kHalves));
+    state->words.push_back(plan.reserveWords(rank, kTurnHalves));
     state->staging.push_back(plan.reserveBulk(rank, stagingBytes(description)));
   }
   Exchange exchange;
@@ -55,7 +55,7 @@ Status Exchange::Member::open(const transport::Segments &segments) {
     MAESTRO_ASSIGN(Address theirs,
                    device->adopt(segments.target(state->staging[member]), stagingBytes(state->description)));
     staging.push_back(theirs);
-    for (uint32_t half = 0; half < kHalves; ++half)
+    for (uint32_t half = 0; half < kTurnHalves; ++half)
       words.push_back(segments.target(state->words[member] + half));
   }
   parts.resize(members());
@@ -67,7 +67,7 @@ uint32_t Exchange::Member::members() const { return state->members(); }
 /// Where `from`'s bytes of a turn lie at `at`; nobody stages its own.
 Address Exchange::Member::row(uint32_t at, uint32_t from, uint64_t turn) const {
   uint64_t senders = members() - 1, index = from < at ? from : from - 1;
-  return staging[at] + (turn % kHalves * senders + index) * state->description.turnBytes;
+  return staging[at] + (turn % kTurnHalves * senders + index) * state->description.turnBytes;
 }
 
 /// A member's bytes of the turn that was queued last.
@@ -76,14 +76,14 @@ Address Exchange::Member::part(uint32_t member, Address own) const {
 }
 
 void Exchange::Member::turn(Queue queue, Address own, uint64_t bytes) {
-  uint64_t half = turns % kHalves, round = turns / kHalves;
+  uint64_t half = turns % kTurnHalves, round = turns / kTurnHalves;
   for (uint32_t i = 1; i < members(); ++i) { // Each starts at another member.
     uint32_t to = (self + i) % members();
     device->copy(queue, row(to, self, turns), own, bytes);
-    device->signal(queue, words[to * kHalves + half], 1);
+    device->signal(queue, words[to * kTurnHalves + half], 1);
   }
   ++turns;
-  device->awaitWord(queue, *words[self * kHalves + half].word, (members() - 1) * (round + 1),
+  device->awaitWord(queue, *words[self * kTurnHalves + half].word, (members() - 1) * (round + 1),
                     {state->description.ranks[self], transport::Activity::AwaitingReduction,
                      state->description.name.c_str(), turns, transport::LaneKind::Device});
   device->await(queue, device->record(queue)); // The program may write its own part again.

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kPieceAlignment = 16;    ///< Floats of a cache line: owners do not share lines of staging.
 constexpr uint64_t kBlockFloats = 64 << 10; ///< Summed and then written to all, so that they stay in the second cache.
 constexpr uint64_t kHalves = 2;
-constexpr uint32_t kWords = 2 * kHalves; ///< Of a member: scattered, then gathered, for each half.
+constexpr uint32_t kMemberWords = 2 * kHalves; ///< Of a member: scattered, then gathered, for each half.
 
 /// How the vector is cut.
 struct Cut {
@@ -120,7 +120,7 @@ Result<Reduction> Reduction::plan(transport::SegmentPlan &plan, const ReductionD
   for (const ReductionSegment &segment : description.members[0].segments)
     state->starts.push_back(state->starts.back() + segment.count);
   for (const ReductionMember &member : description.members) {
-    state->words.push_back(plan.reserveWords(member.base.rank, kWords));
+    state->words.push_back(plan.reserveWords(member.base.rank, kMemberWords));
     state->staging.push_back(plan.reserveBulk(member.base.rank, stagingBytesPerMember(description)));
   }
   Reduction reduction;
@@ -149,7 +149,7 @@ Status Reduction::Member::open(const transport::Segments &segments) {
     MAESTRO_ASSIGN(Address rows, device->adopt(segments.target(state->staging[member]), stagingBytes));
     bases.push_back(base);
     staging.push_back(rows);
-    for (uint32_t i = 0; i < kWords; ++i)
+    for (uint32_t i = 0; i < kMemberWords; ++i)
       words.push_back(segments.target(state->words[member] + i));
   }
   parts.resize(state->members());
@@ -170,11 +170,11 @@ Address Reduction::Member::row(uint32_t owner, uint32_t from, uint64_t turn) con
 }
 
 const transport::WordTarget &Reduction::Member::scatteredWord(uint32_t member, uint64_t turn) const {
-  return words[member * kWords + state->half(turn)];
+  return words[member * kMemberWords + state->half(turn)];
 }
 
 const transport::WordTarget &Reduction::Member::gatheredWord(uint32_t member, uint64_t turn) const {
-  return words[member * kWords + kHalves + state->half(turn)];
+  return words[member * kMemberWords + kHalves + state->half(turn)];
 }
 
 void Reduction::Member::await(Queue queue, const transport::WordTarget &own, uint64_t atLeast, uint64_t turn) {

@@ -42,6 +42,14 @@ Value GradientBuilder::cast(Value value, Type elementType) {
   return emit<CastOp>(TensorType::get(getContext(), type.getShape(), elementType), value);
 }
 
+Value GradientBuilder::flattenedRows(Value value) {
+  ArrayRef<DimExpr> shape = shapeOf(value);
+  DimExpr rows(1);
+  for (const DimExpr &dim : shape.drop_back())
+    rows = rows * dim;
+  return reshape(value, {rows, shape.back()});
+}
+
 Value GradientBuilder::reshape(Value value, llvm::ArrayRef<DimExpr> shape) {
   if (shapeOf(value) == shape)
     return value;

@@ -43,6 +43,8 @@ public:
   /// `value` itself where it already has that element type.
   mlir::Value cast(mlir::Value value, mlir::Type elementType);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<DimExpr> shape);
+  /// [d₀, …, dₙ, last] as [d₀·…·dₙ, last].
+  mlir::Value flattenedRows(mlir::Value value);
   /// Values of 16 bits in f32, others as they are.
   mlir::Value widened(mlir::Value value);
   /// The sum of `value` over `axes`, which are dropped, formed in f32 at least.

@@ -25,22 +25,14 @@ Value product(GradientBuilder &b, Factor left, Factor right, bool transposeResul
   return b.emit<MatmulOp>(left.value, right.value, Value(), left.transposed, right.transposed, wide && narrow);
 }
 
-/// [d₀, …, dₙ, last] as [d₀·…·dₙ, last].
-Value flattened(GradientBuilder &b, Value value) {
-  ArrayRef<DimExpr> shape = shapeOf(value);
-  DimExpr rows(1);
-  for (const DimExpr &dim : shape.drop_back())
-    rows = rows * dim;
-  return b.reshape(value, {rows, shape.back()});
-}
-
 /// dB = Aᵀ·dC. When B is shared by a batch of A and no A is transposed, positions are flattened
 /// first.
 Value rightGradient(GradientBuilder &b, MatmulOp op, Value dy) {
   Factor a{op.getA(), !op.getTransposeA()};
   bool shared = rankOf(op.getB()) == 2 && rankOf(dy) > 2;
   if (shared && !op.getTransposeA() && rankOf(op.getA()) == rankOf(dy))
-    return product(b, {flattened(b, op.getA()), true}, {flattened(b, dy), false}, op.getTransposeB(), /*wide=*/true);
+    return product(b, {b.flattenedRows(op.getA()), true}, {b.flattenedRows(dy), false}, op.getTransposeB(),
+                   /*wide=*/true);
   return product(b, a, {dy, false}, op.getTransposeB(), shared || argumentBehind(op.getB()));
 }
 

@@ -17,12 +17,6 @@ Value part(GradientBuilder &b, Value value, int64_t axis, const DimExpr &offset,
   return b.emit<SliceOp>(typeOf(value).withShape(shape), value, DimsAttr::get(b.getContext(), offsets), steps);
 }
 
-/// [B, T, n] as [B·T, n].
-Value flattened(GradientBuilder &b, Value value) {
-  ArrayRef<DimExpr> shape = shapeOf(value);
-  return b.reshape(value, {shape[0] * shape[1], shape[2]});
-}
-
 class RecurrenceGradient {
 public:
   RecurrenceGradient(GradientBuilder &b, RecurrenceOp op)
@@ -40,7 +34,7 @@ public:
 
   Value ofWeight(Value dproduct) {
     bool narrow = typeOf(dproduct).getElementType().getIntOrFloatBitWidth() < 32;
-    return b.emit<MatmulOp>(flattened(b, dproduct), flattened(b, before()), Value(), /*transpose_a=*/true,
+    return b.emit<MatmulOp>(b.flattenedRows(dproduct), b.flattenedRows(before()), Value(), /*transpose_a=*/true,
                             /*transpose_b=*/false, narrow);
   }
 

@@ -28,8 +28,6 @@ float valueAt(const void *x, DType dtype, int64_t i) {
 }
 bool isLabel(DType dtype) { return dtype == DType::I64 || dtype == DType::I32; }
 
-int64_t rowGrain(int64_t width) { return std::max<int64_t>(1, kElementGrain / 4 / std::max<int64_t>(width, 1)); }
-
 } // namespace
 
 PreparedKernel prepareCrossEntropy(const CallSpec &spec, const Loops &loops) {

@@ -16,8 +16,6 @@ struct Rows {
   }
 };
 
-int64_t rowGrain(int64_t width) { return std::max<int64_t>(1, kElementGrain / 4 / std::max<int64_t>(width, 1)); }
-
 /// Optional operand i as f32: where it lies, or converted into scratch; null when absent.
 const float *asFloats(const Operands &call, size_t i, const Loops &loops, float *scratch) {
   if (!call.hasInput(i))

@@ -13,6 +13,9 @@ namespace maestro::kernels::cpu {
 /// Elements below which starting other threads costs more than it saves.
 inline constexpr int64_t kElementGrain = 16384;
 
+/// Rows of `width` elements, each worth several passes, below which it does.
+inline int64_t rowGrain(int64_t width) { return std::max<int64_t>(1, kElementGrain / 4 / std::max<int64_t>(width, 1)); }
+
 /// Calls f(begin, end) for parts of [0, count), each of at least `grain`, on up to `threads` threads.
 template <typename F> void parallelFor(int threads, int64_t count, int64_t grain, F f) {
   int64_t parts = std::min<int64_t>(threads, count / std::max<int64_t>(grain, 1));

@@ -15,8 +15,6 @@ const FloatLoops *lastAxisLoops(const CallSpec &spec, const Loops &loops) {
   return &loops.floats[index];
 }
 
-int64_t rowGrain(int64_t width) { return std::max<int64_t>(1, kElementGrain / 4 / std::max<int64_t>(width, 1)); }
-
 } // namespace
 
 PreparedKernel prepareSoftmax(const CallSpec &spec, const Loops &loops) {

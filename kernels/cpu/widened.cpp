@@ -8,7 +8,7 @@ namespace maestro::kernels::cpu {
 namespace {
 
 /// Elements that another thread is worth.
-constexpr int64_t kGrain = int64_t{1} << 14;
+constexpr int64_t kWideningGrain = int64_t{1} << 14;
 
 class WidenedKernel : public Kernel {
 public:
@@ -59,14 +59,14 @@ private:
   float *widen(const Operand &operand, const void *from, void *scratch) const {
     const auto *values = static_cast<const BFloat16 *>(from);
     float *to = wide(operand, scratch);
-    parallelFor(threads, operand.elements, kGrain, [&](int64_t begin, int64_t end) {
+    parallelFor(threads, operand.elements, kWideningGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         to[i] = static_cast<float>(values[i]);
     });
     return to;
   }
   void narrow(const Operand &operand, const float *from, BFloat16 *to) const {
-    parallelFor(threads, operand.elements, kGrain, [&](int64_t begin, int64_t end) {
+    parallelFor(threads, operand.elements, kWideningGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         to[i] = BFloat16(from[i]);
     });

@@ -19,7 +19,7 @@ std::string operationOf(std::string_view kernel) {
 }
 
 /// The type that is computed in: "any" (f32), "f64" or "integer".
-const char *computedAs(DType dtype) { return dtype == DType::F64 ? "f64" : isFloat(dtype) ? "any" : "integer"; }
+const char *reducedAs(DType dtype) { return dtype == DType::F64 ? "f64" : isFloat(dtype) ? "any" : "integer"; }
 
 } // namespace
 
@@ -44,7 +44,7 @@ PreparedKernel prepareReduce(const Call &call) {
   params.chunk = std::max(rows ? kRowChunk : kColumnChunk, (params.length + kMaxChunks - 1) / kMaxChunks);
   int64_t chunks = (params.length + params.chunk - 1) / params.chunk;
 
-  std::string op = operationOf(call.spec.kernel), stem = "reduce_" + op, type = computedAs(call.in(0).dtype);
+  std::string op = operationOf(call.spec.kernel), stem = "reduce_" + op, type = reducedAs(call.in(0).dtype);
   std::string loads = op == "sum" && fastSuffix(call.in(0).dtype) ? fastSuffix(call.in(0).dtype) : type;
   Grid grid = rows ? Grid{static_cast<unsigned>(std::min<int64_t>(params.kept, UINT32_MAX))} : blocksFor(params.kept);
   grid.y = static_cast<unsigned>(chunks);

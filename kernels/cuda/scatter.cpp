@@ -10,9 +10,6 @@
 namespace maestro::kernels::cuda {
 namespace {
 
-/// The type that is computed in: "f32", "f64" or "integer".
-const char *computedAs(DType dtype) { return dtype == DType::F64 ? "f64" : isFloat(dtype) ? "f32" : "integer"; }
-
 Result<ScatterOp> readReduction(const Call &call) {
   std::string_view text = call.attributes().getText("reduction", "none");
   constexpr std::pair<std::string_view, ScatterOp> kKnown[] = {{"none", ScatterOp::None},

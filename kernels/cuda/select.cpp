@@ -5,8 +5,6 @@
 namespace maestro::kernels::cuda {
 namespace {
 
-const char *computedAs(DType dtype) { return dtype == DType::F64 ? "f64" : isFloat(dtype) ? "f32" : "integer"; }
-
 SelectParams lines(const Call &call) {
   AxisView view(call.in(0).shape(), call.attributes().getInt("axis", 0));
   SelectParams params{};

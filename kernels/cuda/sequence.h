@@ -132,6 +132,9 @@ inline const char *fastSuffix(DType dtype) {
   return dtype == DType::F32 ? "f32" : dtype == DType::BF16 ? "bf16" : nullptr;
 }
 
+/// "f64", "f32" or "integer": what kernels that are compiled for few types compute in.
+inline const char *computedAs(DType dtype) { return dtype == DType::F64 ? "f64" : isFloat(dtype) ? "f32" : "integer"; }
+
 inline AnyTensor anyTensor(const TensorType &type) { return {nullptr, type.present ? type.dtype : DType::F32}; }
 inline void *address(const void *data) { return const_cast<void *>(data); }
 inline bool aligned(const void *data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }

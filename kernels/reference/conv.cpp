@@ -34,20 +34,6 @@ struct Geometry {
   }
 };
 
-size_t sumBytes(const CallSpec &spec) { return static_cast<size_t>(spec.outputs[0].elements()) * sizeof(double); }
-
-void storeSums(const Call &call, const double *sums) {
-  Sink<double> out = call.sink(0);
-  for (int64_t i = 0, n = call.out[0].elements(); i < n; ++i)
-    out.set(i, sums[i]);
-}
-
-double *zeroedSums(const Call &call) {
-  double *sums = static_cast<double *>(call.scratch);
-  std::fill_n(sums, call.out[0].elements(), 0.0);
-  return sums;
-}
-
 } // namespace
 
 PreparedKernel prepareConv(const CallSpec &spec) {

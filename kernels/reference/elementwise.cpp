@@ -23,8 +23,6 @@ template <typename F> constexpr Unary numeric(std::string_view name, F) {
   return {name, [](double x) -> double { return F()(x); }, [](int64_t x) -> int64_t { return F()(x); }};
 }
 
-double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
-
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kGeluScale = 0.79788456080286535588; ///< √(2/π)
 constexpr double kGeluCubic = 0.044715;

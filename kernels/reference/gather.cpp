@@ -38,15 +38,6 @@ struct TupleView {
   int64_t slice() const { return product(limits()) * inner; }
 };
 
-/// Scratch memory for sums of every element of a result.
-size_t sumBytes(const TensorType &type) { return static_cast<size_t>(type.elements()) * 8; }
-
-template <typename C> void storeSums(const Call &call, const C *sums) {
-  Sink<C> out = call.sink<C>(0);
-  for (int64_t i = 0, n = call.out[0].elements(); i < n; ++i)
-    out.set(i, sums[i]);
-}
-
 } // namespace
 
 PreparedKernel prepareGather(const CallSpec &spec) {
@@ -92,7 +83,7 @@ PreparedKernel prepareGatherGrad(const CallSpec &spec) {
       storeSums(call, sums);
       return Status();
     };
-    return makeKernel(spec, body, sumBytes(spec.outputs[0]));
+    return makeKernel(spec, body, sumBytes(spec));
   });
 }
 
@@ -156,7 +147,7 @@ PreparedKernel prepareGatherNdGrad(const CallSpec &spec) {
       storeSums(call, sums);
       return Status();
     };
-    return makeKernel(spec, body, sumBytes(spec.outputs[0]));
+    return makeKernel(spec, body, sumBytes(spec));
   });
 }
 

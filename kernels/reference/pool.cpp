@@ -33,20 +33,6 @@ int64_t divisor(const Window &window, int64_t out, bool countPadding) {
   return count;
 }
 
-double *zeroedSums(const Call &call) {
-  double *sums = static_cast<double *>(call.scratch);
-  std::fill_n(sums, call.out[0].elements(), 0.0);
-  return sums;
-}
-
-void storeSums(const Call &call, const double *sums) {
-  Sink<double> out = call.sink(0);
-  for (int64_t i = 0, n = call.out[0].elements(); i < n; ++i)
-    out.set(i, sums[i]);
-}
-
-size_t sumBytes(const CallSpec &spec) { return static_cast<size_t>(spec.outputs[0].elements()) * sizeof(double); }
-
 } // namespace
 
 PreparedKernel prepareMaxPool(const CallSpec &spec) {

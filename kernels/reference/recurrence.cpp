@@ -8,8 +8,6 @@
 namespace maestro::kernels::reference {
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 /// Whether a position of a row lies behind the row's end.
 bool isBehind(const Call &call, size_t lengths, int64_t row, int64_t position) {
   return call.hasInput(lengths) && position >= call.source<int64_t>(lengths)[row];

@@ -8,9 +8,9 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr double kWidth = 560, kRow = 26, kBar = 16, kCharacter = 8;
+constexpr double kWidth = 560, kRow = 26, kBar = 16, kLabelCharacter = 8;
 /// Labels with more characters stand above their bars.
-constexpr size_t kMostCharacters = 44;
+constexpr size_t kMostLabelCharacters = 44;
 
 void addRow(Rows &rows, const Plan &plan, const fb::Candidate &candidate, const std::string &name) {
   rows.push_back({name, candidatePhrase(plan, candidate), candidate.choice()->str(), candidate.reason()->str()});
@@ -37,8 +37,8 @@ std::string comparisonBars(const Plan &plan) {
     labels.push_back(i < layouts ? name : name + ": " + shown[i]->choice()->str());
     longest = std::max(longest, labels.back().size());
   }
-  bool isAbove = longest > kMostCharacters;
-  double labelWidth = static_cast<double>(longest) * kCharacter, left = isAbove ? 0 : labelWidth + 10;
+  bool isAbove = longest > kMostLabelCharacters;
+  double labelWidth = static_cast<double>(longest) * kLabelCharacter, left = isAbove ? 0 : labelWidth + 10;
   double row = isAbove ? 2 * kRow - 8 : kRow, top = isAbove ? kRow - 4 : 5;
   std::string svg = fmt::format("<div class=\"wide\"><svg width=\"{0:.0f}\" height=\"{1}\" viewBox=\"0 0 {0:.0f} {1}\" "
                                 "role=\"img\"><title>Predicted time of a "

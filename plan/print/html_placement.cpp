@@ -10,7 +10,7 @@ namespace {
 
 /// Cells have room for words up to so many devices; beyond the other number a cell is several devices.
 constexpr uint32_t kFewDevices = 64, kMostCells = 1024;
-constexpr double kLabel = 90, kPageWidth = 980; ///< Of cells, beside the label.
+constexpr double kLaneLabel = 90, kPageWidth = 980; ///< Of cells, beside the label.
 
 /// A station's work on a device.
 struct Work {
@@ -89,7 +89,7 @@ private:
 
   void draw(uint32_t cell) {
     uint32_t number = cell / cells, within = cell % cells;
-    double nodeX = kLabel + (number % nodesARow) * (cellWidth * std::min(cells, cellsARow()) + gap);
+    double nodeX = kLaneLabel + (number % nodesARow) * (cellWidth * std::min(cells, cellsARow()) + gap);
     double nodeY = (number / nodesARow) * (rowsOfNode() * cellHeight + gap);
     double x = nodeX + (within % cellsARow()) * cellWidth, y = nodeY + 1 + (within / cellsARow()) * cellHeight;
     width = std::max(width, x + cellWidth);

@@ -13,7 +13,7 @@ namespace {
 
 /// Images have thousands of pixels a side; files may claim more.
 constexpr int64_t kLargestSize = 1 << 16;
-constexpr int64_t kLargestMatrix = 1 << 22;
+constexpr int64_t kLargestWeights = 1 << 22;
 
 bool isSize(std::optional<int64_t> size) { return size && *size >= 1 && *size <= kLargestSize; }
 
@@ -199,9 +199,9 @@ Status importResize(NodeContext &n) {
   if (old)
     sampling.coordinates = "asymmetric", sampling.nearest = "floor";
   for (const ResizedAxis &each : resized) {
-    if (!isSize(each.to) || (!isNearest && each.from * each.to > kLargestMatrix))
+    if (!isSize(each.to) || (!isNearest && each.from * each.to > kLargestWeights))
       return Status::invalidInput(
-          fmt::format("a dim of {} becomes {}; the product of both may be {}", each.from, each.to, kLargestMatrix));
+          fmt::format("a dim of {} becomes {}; the product of both may be {}", each.from, each.to, kLargestWeights));
     MAESTRO_ASSIGN(x, isNearest ? resizeNearest(n, x, sampling, each) : interpolate(n, x, sampling, each));
   }
   return n.set(0, x);

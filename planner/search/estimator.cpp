@@ -11,7 +11,6 @@
 namespace maestro::planner {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Options of a section for one number of devices.
 constexpr size_t kMaxOptions = 16;
 /// Groups of more devices are estimated by their busiest stages, not device by device.

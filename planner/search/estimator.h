@@ -7,12 +7,16 @@
 
 #include "planner/search/cuts.h"
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 namespace maestro::planner {
+
+/// Seconds of what does not fit.
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// What a section's option takes of a step, and holds.
 struct Estimate {

@@ -10,7 +10,6 @@
 namespace maestro::planner {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// More sections than this are grouped two by two only: nine have 21,147 groupings.
 constexpr size_t kMaxSectionsForAllGroupings = 9;
 /// Shares of a cluster's devices that are looked at.

@@ -17,7 +17,7 @@ constexpr uint32_t kStartsShare = 8;
 constexpr uint32_t kBaselineShare = 8;
 constexpr size_t kBaselineStarts = 3;
 /// Where estimates of memory are too low for anything to fit, less of it is looked at; where they are too high, any.
-constexpr double kMemoryShares[] = {1, 0.85, 0.7, 0.55, 0.4, std::numeric_limits<double>::infinity()};
+constexpr double kSearchedMemoryShares[] = {1, 0.85, 0.7, 0.55, 0.4, std::numeric_limits<double>::infinity()};
 
 /// What the phases of a search share.
 struct Search {
@@ -87,7 +87,7 @@ Status searchFromGroupings(Search &search) {
   Allowance allowance = shareOf(search.problem.budget, 1);
   double before = search.best.seconds;
   size_t most = std::max(2u, search.problem.budget.simulations / kStartsShare);
-  for (double share : kMemoryShares) {
+  for (double share : kSearchedMemoryShares) {
     std::vector<Layout> starts =
         bestOfGroupings(search.problem, search.cuts, search.estimator, {share, kMaxStages}, most);
     for (Layout &start : starts)

@@ -139,18 +139,27 @@ def mixes(world):
     expected = share * losses["low"] + (1 - share) * losses["high"]
     world.check("three quarters and a quarter", done.returncode == 0 and abs(evaluated(done)["loss"] - expected) < 1e-6 * expected, f"{done.stderr} {expected}")
 
+    for name, token in (("low", 3), ("high", 7)):
+        tokens = numpy.full(LENGTH, token, "int64")
+        shards.write_shards([{"input_ids": tokens, "labels": tokens}] * {"low": 5, "high": 400}[name], world.path / name, 128)
+    line = [world.bench.binaries / "maestro-run", plan, "--data", "low/*.tar=3", "high/*.tar=1", "--evaluate", "--steps", 200]
+    done = subprocess.run([str(word) for word in line], cwd=world.path, capture_output=True, text=True, timeout=60)
+    world.check("the same of shards", done.returncode == 0 and abs(evaluated(done)["loss"] - expected) < 1e-6 * expected, f"{done.stderr} {expected}")
+
     def run(out, steps, *data):
         line = [world.bench.binaries / "maestro-run", world.plan, "--data", *data, "--out", out, "--steps", steps, "--shuffle", "--resume=auto"]
         return subprocess.run([str(word) for word in line], cwd=world.path, capture_output=True, text=True, timeout=60)
 
-    for out, stops in (("mixed", (9,)), ("mixed-stopped", (2, 7, 9))):
-        for steps in stops:
-            done = run(out, steps, "parts/0.bin=0.6", "nano.bin=0.4")
-            world.check(f"a mixture to step {steps}", done.returncode == 0, done.stderr)
-    world.check("resumed with the same bytes", not different_files(world.path / "mixed/checkpoint-000009", world.path / "mixed-stopped/checkpoint-000009"))
+    for kind, data in (("mixed", ("parts/0.bin=0.6", "nano.bin=0.4")), ("mixed-shards", ("shards/*.tar=0.6", "high/*.tar=0.4"))):
+        for out, stops in ((kind, (9,)), (f"{kind}-stopped", (2, 7, 9))):
+            for steps in stops:
+                done = run(out, steps, *data)
+                world.check(f"{kind} to step {steps}", done.returncode == 0, done.stderr)
+        world.check(f"{kind}, resumed with the same bytes",
+                    not different_files(world.path / kind / "checkpoint-000009", world.path / f"{kind}-stopped/checkpoint-000009"))
     done = run("mixed", 10, "parts/0.bin=0.5", "nano.bin=0.5")
     world.check("other weights are other data", done.returncode == 1 and "weight 0.6" in done.stderr and "weight 0.5" in done.stderr, done.stderr)
-    for data, words in ((("nano.bin=0.5", "wide.bin"), "give each one"), (("shards/*.tar=1",), "is a shard"), (("nano.bin=1", "wide.bin=1e-9"), "less than 1/4096"),
+    for data, words in ((("nano.bin=0.5", "wide.bin"), "give each one"), (("shards/*.tar=0.5", "wide.bin=0.5"), "one kind"), (("nano.bin=1", "wide.bin=1e-9"), "less than 1/4096"),
                         (("nano.bin=-1",), "nano.bin=-1")):
         done = run("refused", 1, *data)
         world.check(f"refused: {' '.join(data)}", done.returncode == 1 and words in done.stderr, done.stderr)

@@ -25,7 +25,7 @@ using cost_models::Flops;
 using cost_models::Seconds;
 
 constexpr int kGpu = 0;
-constexpr double kUsualSeconds = 0.02;
+constexpr double kUsualSecondsEach = 0.02;
 /// No call takes longer than about so many times what is measured for: sizes shrink until that holds.
 constexpr double kLongest = 2.5;
 /// For each rate of calls, tasks and steps, so many times what a kernel and size have.
@@ -42,7 +42,7 @@ double flopsOf(const Subject &subject) {
 class GpuProfiler {
 public:
   static Result<GpuProfiler> create(double secondsEach) {
-    GpuProfiler profiler(secondsEach == 0 ? kUsualSeconds : secondsEach);
+    GpuProfiler profiler(secondsEach == 0 ? kUsualSecondsEach : secondsEach);
     MAESTRO_ASSIGN(profiler.context, cuda::Context::open(kGpu));
     executor::CudaDeviceOptions options;
     options.device = kGpu;

@@ -336,9 +336,9 @@ Status runSizes(Stand &stand, const std::vector<std::vector<int64_t>> &sizes, in
 
 /// Stands that do the same as the first, each on a thread of its own, but while they are asked to
 /// rest.
-class Company {
+class OtherStands {
 public:
-  Company(std::span<const std::unique_ptr<Stand>> stands, const std::vector<std::vector<int64_t>> &sizes)
+  OtherStands(std::span<const std::unique_ptr<Stand>> stands, const std::vector<std::vector<int64_t>> &sizes)
       : seconds(stands.size()) {
     for (size_t i = 0; i < stands.size(); ++i)
       threads.emplace_back([&, i, stand = stands[i].get()] {
@@ -349,7 +349,7 @@ public:
         resting.notify_all();
       });
   }
-  ~Company() { end(); }
+  ~OtherStands() { end(); }
 
   void end() {
     set(State::Ends);
@@ -496,7 +496,7 @@ Status timeExecutable(const plan::Plan &plan, uint32_t index, int threads, int g
     stand->trace((stand->calls() * sizes.size() + stand->updateCalls()) * kMostRounds *
                  2); // All, so that none is slower for it.
   }
-  Company company(std::span(stands).subspan(1), sizes);
+  OtherStands company(std::span(stands).subspan(1), sizes);
   std::vector<double> together, alone;
   // Sizes take turns, so that none has a slow moment to itself, and so do company and none.
   for (double begin = now();;) {

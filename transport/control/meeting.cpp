@@ -23,7 +23,7 @@ constexpr auto kRefusalPatience = std::chrono::seconds(2);
 constexpr auto kRetryEvery = std::chrono::milliseconds(100);
 
 /// Another process that has proven who it is.
-struct Member {
+struct Participant {
   std::optional<Connection> connection;
   Introduction who;
   bool isRefused = false; ///< And knows why.
@@ -36,7 +36,7 @@ public:
   Result<Meeting> meet() {
     MAESTRO_TRY(options.launch.process == 0 ? gatherMembers() : join());
     Meeting met{{}, std::move(names), seat, std::move(ownAddress)};
-    for (Member &member : members)
+    for (Participant &member : members)
       met.connections.push_back(std::move(member.connection));
     return met;
   }
@@ -113,7 +113,7 @@ private:
                   std::to_string(options.launch.port);
       if (auto now = Clock::now(); now - lastBeat >= kBeatEvery) { // Those who wait see that they wait for somebody.
         lastBeat = now;
-        for (Member &member : members)
+        for (Participant &member : members)
           if (member.connection)
             member.connection->send(MessageKind::Beat, encode(Beat{}));
       }
@@ -138,17 +138,17 @@ private:
   /// By process; empty: it has not come.
   std::vector<std::string> hosts() const {
     std::vector<std::string> all;
-    for (const Member &member : members)
+    for (const Participant &member : members)
       all.push_back(member.connection || all.empty() ? member.who.host : ""); // The first is this process.
     return all;
   }
 
   /// Tells all that have come, in the order in which they are numbered from now on; others are dismissed.
   void assignSeats(const std::vector<uint32_t> &seated) {
-    std::vector<Member> rest = std::exchange(members, {});
+    std::vector<Participant> rest = std::exchange(members, {});
     names.clear();
     for (uint32_t old : seated) {
-      Member &member = members.emplace_back(std::move(rest[old]));
+      Participant &member = members.emplace_back(std::move(rest[old]));
       member.who.process = static_cast<uint32_t>(members.size() - 1);
       names.push_back(nameOf(member.who));
       if (member.connection)
@@ -156,7 +156,7 @@ private:
                                                                seat.lostMachines}));
     }
     seat.processes = static_cast<uint32_t>(members.size());
-    for (Member &member : rest)
+    for (Participant &member : rest)
       if (member.connection)
         member.connection->send(MessageKind::Seat, encode(Seat{}));
   }
@@ -164,16 +164,16 @@ private:
   /// Those that were let in hear why it was for nothing, and have read it when this returns.
   Status refuseAll(const std::string &reason, StatusCode code) {
     std::vector<std::byte> stop = encode(Stop{0, static_cast<uint32_t>(code), reason});
-    for (Member &member : members)
+    for (Participant &member : members)
       if (member.connection)
         member.connection->send(MessageKind::Stop, stop);
     for (auto began = Clock::now(); Clock::now() < began + kRefusalPatience;
          std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
-      for (Member &member : members)
+      for (Participant &member : members)
         if (member.connection && !member.connection->receive().isOk())
           member.connection.reset();
       if (std::none_of(members.begin(), members.end(),
-                       [](const Member &member) { return member.connection.has_value(); }))
+                       [](const Participant &member) { return member.connection.has_value(); }))
         break;
     }
     return Status(code, reason);
@@ -181,13 +181,13 @@ private:
 
   /// One that left before all had come may come again.
   void forgetThoseWhoLeft() {
-    for (Member &member : members)
+    for (Participant &member : members)
       if (member.connection && !member.connection->receive().isOk())
         member.connection.reset();
   }
 
   size_t missing() const {
-    return static_cast<size_t>(std::count_if(members.begin() + 1, members.end(), [](const Member &member) {
+    return static_cast<size_t>(std::count_if(members.begin() + 1, members.end(), [](const Participant &member) {
       return !member.connection && !member.isRefused;
     }));
   }
@@ -254,7 +254,7 @@ private:
         members[introduced->process].isRefused = true;
       return true;
     }
-    Member &member = members[introduced->process];
+    Participant &member = members[introduced->process];
     member.connection = std::move(stranger.connection);
     member.who = std::move(*introduced);
     return true;
@@ -369,7 +369,7 @@ private:
   const ControlOptions &options;
   std::string ownAddress;
   Descriptor listener;
-  std::vector<Member> members;
+  std::vector<Participant> members;
   std::vector<std::string> names;
   Seat seat;
   Clock::time_point refused, lastBeat; ///< When the job was; when the others heard last of this process.

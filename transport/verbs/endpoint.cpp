@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint32_t kMagic = 0x4356564d;              // "MVVC": verbs, the first layout.
 constexpr uint8_t kSmallestMtu = 1, kLargestMtu = 5; // 256 to 4096.
-constexpr uint32_t kMost24Bits = (1u << 24) - 1;
 
 } // namespace
 

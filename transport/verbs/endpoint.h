@@ -11,6 +11,9 @@
 
 namespace maestro::transport {
 
+/// Numbers of queues and of packets have 24 bits.
+inline constexpr uint32_t kMost24Bits = (1u << 24) - 1;
+
 struct VerbsEndpoint {
   /// For one peer.
   struct Queue {

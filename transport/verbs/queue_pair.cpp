@@ -17,7 +17,6 @@ constexpr uint8_t kTimeout = 18, kRetries = 6;
 // One that has no receives is asked again after 0.64 ms, without end: it may be stopped, which the control connection
 // sees.
 constexpr uint8_t kReceiverTimer = 12, kReceiverRetries = 7;
-constexpr uint32_t kMost24Bits = (1u << 24) - 1;
 
 Status failed(const char *what, int error) { return Status::unavailable(std::string(what) + std::strerror(error)); }
 

@@ -16,7 +16,7 @@ Result<std::unique_ptr<cuda::Context>> openContext(uint32_t device) {
   return cuda::Context::open(static_cast<int>(device) % count);
 }
 
-CUmemAllocationProp propertiesOf(const cuda::Context &context) {
+CUmemAllocationProp sharedProperties(const cuda::Context &context) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -45,7 +45,7 @@ public:
 
   /// In granules, as every process computes them.
   Status measure(uint64_t bytes) {
-    CUmemAllocationProp properties = propertiesOf(*context);
+    CUmemAllocationProp properties = sharedProperties(*context);
     size_t unit = 0;
     context->makeCurrent();
     MAESTRO_CUDA_TRY(driver(), cuMemGetAllocationGranularity, &unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
@@ -53,7 +53,7 @@ public:
     return Status();
   }
   Status create() {
-    CUmemAllocationProp properties = propertiesOf(*context);
+    CUmemAllocationProp properties = sharedProperties(*context);
     CUresult result = driver().cuMemCreate(&handle, mapped, &properties, 0);
     if (result != CUDA_SUCCESS) {
       size_t free = 0, total = 0;
