@@ -137,12 +137,12 @@ class PlanSays(unittest.TestCase):
         self.assertIn("tokens trains: embed.weight, head.weight\n  tokens keeps as it is: positions.weight\n", summary)
 
     def test_a_deadline_is_the_commands(self):
-        """In processor time, since this machine may be shared, beside what importing takes, since the tools may be slowed by sanitizers:
-        emitting the answer takes some, tuning it would take seconds."""
+        """In processor time, beside the same without it, since this machine may be shared and the tools slowed by sanitizers: one layout has to
+        be tried and written in any case."""
         example, cluster = (HERE.parent.parent / "examples" / name for name in ("multimodal/workload.yaml", "clusters/h100x64.yaml"))
-        importing = self.seconds("maestro-plan", example, "--stop-after", "raise")
+        patient = self.seconds("maestro-plan", example, "--cluster", cluster, "-o", "plan.mpl", "--deadline", "60s")
         planning = self.seconds("maestro-plan", example, "--cluster", cluster, "-o", "plan.mpl", "--deadline", "1s")
-        self.assertLess(planning, 1.5 + 5 * importing)
+        self.assertLess(planning, 0.85 * patient)
         decisions = json.loads(self.command("maestro-dump", "plan.mpl", "--format", "json").stdout)["decisions"]
         self.assertIn("deadline", [decision["subject"] for decision in decisions])
 
