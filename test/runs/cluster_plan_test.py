@@ -45,7 +45,9 @@ def moved(plan):
             if node["op"] in ("Symbol", "Constant"):
                 return bounds.get(node["a"], 1) if node["op"] == "Symbol" else node["a"]
             a, b = value(node["a"]), value(node["b"])
-            return {"Add": a + b, "Mul": a * b, "Max": max(a, b)}[node["op"]]
+            operations = {"Add": lambda: a + b, "Mul": lambda: a * b, "Max": lambda: max(a, b), "Min": lambda: min(a, b), "FloorDiv": lambda: a // b,
+                          "CeilDiv": lambda: -(-a // b), "Mod": lambda: a % b}
+            return operations[node["op"]]()
 
         sizes = [WIDTHS[buffer["dtype"]] * math.prod(map(value, buffer["shape"])) for buffer in executable["buffers"]]
         for program in executable["programs"]:
