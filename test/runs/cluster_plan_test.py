@@ -32,10 +32,10 @@ WIDTHS = {"f32": 4, "bf16": 2, "i64": 8, "f64": 8, "i32": 4, "bool": 1}
 
 
 def moved(plan):
-    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write. Of a table that is looked up in
-    what is found counts."""
+    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write. Of a tensor
+    that is looked up in, or cut, what is taken counts."""
     nodes = plan["exprs"]
-    lookup = plan["kernels"].index("gather")
+    taking = {number for number, kernel in enumerate(plan["kernels"]) if kernel in ("gather", "slice")}
     for executable in plan["executables"]:
         bounds = {bound["symbol"]: bound["value"] for bound in executable["bounds"]}
 
@@ -53,7 +53,7 @@ def moved(plan):
         for program in executable["programs"]:
             if program["kind"] in ("Evaluate", "Forward", "Backward", "WeightGradient"):
                 operands = [i for call in program["calls"]
-                            for i in (call["outputs"] if call["kernel"] == lookup else call["inputs"]) + call["outputs"]]
+                            for i in (call["outputs"] if call["kernel"] in taking else call["inputs"]) + call["outputs"]]
                 done = sum(sizes[i] for i in operands if i is not None and i < len(sizes))
                 yield f"{executable['name']}, {program['kind']}", value(program["memory_bytes"]), done
 
