@@ -1,6 +1,6 @@
 #include "cuda/cudnn.h"
 
-#include <dlfcn.h>
+#include "base/loaded_library.h"
 
 namespace maestro::cuda {
 namespace {
@@ -10,22 +10,15 @@ constexpr const char *kRemedy =
     "install cuDNN 9 (NVIDIA's libcudnn9, or pip's nvidia-cudnn-cu13 with its folder in LD_LIBRARY_PATH)";
 
 Result<Cudnn> load() {
-  void *library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  LoadedLibrary library{kLibrary};
   if (!library)
-    return Status::unavailable(std::string(kLibrary) + " cannot be loaded (" + ::dlerror() + "); " + kRemedy);
+    return Status::unavailable(std::string(kLibrary) + " cannot be loaded (" + library.failure() + "); " + kRemedy);
   Cudnn functions{};
-  std::string missing;
-  auto fill = [&](auto &function, const char *name) {
-    void *address = ::dlsym(library, name);
-    if (!address)
-      missing = missing.empty() ? name : missing;
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-  };
-#define MAESTRO_CUDNN_FILL(name) fill(functions.name, #name);
+#define MAESTRO_CUDNN_FILL(name) library.find(functions.name, #name);
   MAESTRO_CUDNN_FUNCTIONS(MAESTRO_CUDNN_FILL)
 #undef MAESTRO_CUDNN_FILL
-  if (!missing.empty())
-    return Status::unavailable(std::string(kLibrary) + " lacks " + missing + "; " + kRemedy);
+  if (!library.missing().empty())
+    return Status::unavailable(std::string(kLibrary) + " lacks " + library.missing() + "; " + kRemedy);
   if (size_t version = functions.version(); version < Cudnn::kMinVersion)
     return Status::unavailable("cuDNN is " + cudnnVersionText(version) + ", and " +
                                cudnnVersionText(Cudnn::kMinVersion) + " or newer is needed; " + kRemedy);
@@ -49,9 +42,7 @@ Status Cudnn::check(cudnnStatus_t result, std::string_view function) const {
 
 Result<const Cudnn *> loadCudnn() {
   static const Result<Cudnn> library = load();
-  if (!library)
-    return Status(library.status().code(), std::string(library.status().message()));
-  return &*library;
+  return pointerTo(library);
 }
 
 } // namespace maestro::cuda

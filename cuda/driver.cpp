@@ -1,6 +1,6 @@
 #include "cuda/driver.h"
 
-#include <dlfcn.h>
+#include "base/loaded_library.h"
 
 namespace maestro::cuda {
 namespace {
@@ -9,19 +9,18 @@ constexpr const char *kLibrary = "libcuda.so.1";
 constexpr const char *kRemedy =
     "install or update the NVIDIA driver (525 or newer), or plan for CPUs (--set cluster.device=cpu)";
 
-template <typename Function> Function find(void *library, const char *name) {
-  return reinterpret_cast<Function>(::dlsym(library, name));
-}
-
 Result<Driver> load() {
-  void *library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  LoadedLibrary library{kLibrary};
   if (!library)
     return Status::unavailable(std::string("a GPU needs the NVIDIA driver, whose library ") + kLibrary +
-                               " cannot be loaded: " + ::dlerror() + "; " + kRemedy);
+                               " cannot be loaded: " + library.failure() + "; " + kRemedy);
   Driver driver{};
-  if (auto getVersion = find<decltype(&::cuDriverGetVersion)>(library, "cuDriverGetVersion"))
+  decltype(&::cuDriverGetVersion) getVersion;
+  library.find(getVersion, "cuDriverGetVersion");
+  if (getVersion)
     (void)getVersion(&driver.version); // 0 where it fails.
-  auto getAddress = find<decltype(&::cuGetProcAddress)>(library, "cuGetProcAddress_v2");
+  decltype(&::cuGetProcAddress) getAddress;
+  library.find(getAddress, "cuGetProcAddress_v2");
   if (driver.version < Driver::kMinVersion || !getAddress)
     return Status::unavailable(std::string(kLibrary) + " supports CUDA " + versionText(driver.version) + ", and " +
                                versionText(Driver::kMinVersion) + " or newer is needed; " + kRemedy);
@@ -68,9 +67,7 @@ Status Driver::check(CUresult result, std::string_view function) const {
 
 Result<const Driver *> loadDriver() {
   static const Result<Driver> driver = load();
-  if (!driver)
-    return Status(driver.status().code(), std::string(driver.status().message()));
-  return &*driver;
+  return pointerTo(driver);
 }
 
 } // namespace maestro::cuda

@@ -1,6 +1,6 @@
 #include "cuda/nccl.h"
 
-#include <dlfcn.h>
+#include "base/loaded_library.h"
 
 #include <type_traits>
 
@@ -12,18 +12,11 @@ constexpr const char *kRemedy = "install NCCL (NVIDIA's libnccl2, or pip's nvidi
                                 "LD_LIBRARY_PATH), or do without it: --transport auto";
 
 Result<Nccl> load() {
-  void *library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  LoadedLibrary library{kLibrary};
   if (!library)
-    return Status::unavailable(std::string(kLibrary) + " cannot be loaded (" + ::dlerror() + "); " + kRemedy);
+    return Status::unavailable(std::string(kLibrary) + " cannot be loaded (" + library.failure() + "); " + kRemedy);
   Nccl functions{};
-  std::string missing;
-  auto fill = [&](auto &function, const char *name) {
-    void *address = ::dlsym(library, name);
-    if (!address)
-      missing = missing.empty() ? name : missing;
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-  };
-#define MAESTRO_NCCL_FILL(name) fill(functions.name, #name);
+#define MAESTRO_NCCL_FILL(name) library.find(functions.name, #name);
   MAESTRO_NCCL_FILL(ncclGetVersion)
   MAESTRO_NCCL_FILL(ncclGetUniqueId)
   MAESTRO_NCCL_FILL(ncclGetErrorString)
@@ -41,9 +34,9 @@ Result<Nccl> load() {
   if (version < Nccl::kMinVersion)
     return Status::unavailable(std::string(kLibrary) + " has version " + ncclVersionText(version) + ", and " +
                                ncclVersionText(Nccl::kMinVersion) + " or newer is needed; " + kRemedy);
-  if (!missing.empty())
-    return Status::unavailable(std::string(kLibrary) + " " + ncclVersionText(version) + " lacks " + missing + "; " +
-                               kRemedy);
+  if (!library.missing().empty())
+    return Status::unavailable(std::string(kLibrary) + " " + ncclVersionText(version) + " lacks " + library.missing() +
+                               "; " + kRemedy);
   functions.version = version;
   return functions;
 }
@@ -66,9 +59,7 @@ Status Nccl::check(NcclResult result, std::string_view function, NcclCommunicato
 
 Result<const Nccl *> loadNccl() {
   static const Result<Nccl> library = load();
-  if (!library)
-    return Status(library.status().code(), std::string(library.status().message()));
-  return &*library;
+  return pointerTo(library);
 }
 
 } // namespace maestro::cuda

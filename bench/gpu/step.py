@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import json
 import pathlib
 
@@ -20,8 +21,9 @@ class Plan:
     def __init__(self, document: dict, sizes: dict[str, int]):
         self.document = document
         self.symbols = [sizes.get(symbol["name"], symbol["sample_max"]) for symbol in document["symbols"]]
+        self.value = functools.cache(self._value)
 
-    def value(self, index: int) -> int:
+    def _value(self, index: int) -> int:
         expr = self.document["exprs"][index]
         kind, a, b = expr["op"], expr["a"], expr["b"]
         if kind == "Symbol":
@@ -53,9 +55,9 @@ def elements(shape) -> int:
 
 
 def bytes_moved(kernel: str, inputs: list, outputs: list) -> int:
-    """Each operand and result once; of a table that rows are taken from or added to, those rows."""
+    """Each operand and result once; of a tensor that is looked up in, cut, or added to by rows, what is taken or added."""
     sizes = [elements(shape) * SIZES[shape[0]] for shape in inputs + outputs if shape]
-    if kernel in ("gather", "gather_nd"):
+    if kernel in ("gather", "gather_nd", "slice"):
         return sum(sizes) - sizes[0] + min(sizes[0], sizes[-1])
     if kernel in ("gather_grad", "gather_nd_grad"):
         return sum(sizes[:-1]) + 2 * min(sizes[-2], sizes[-1])

@@ -39,7 +39,7 @@ Status addCombine(Sequence &sequence, const Matrix &x, const Matrix &y, float a,
 
 PreparedKernel prepareMuon(const Call &call) {
   MuonStep step(call.spec);
-  int64_t count = call.in(0).elements(), blocks = (count + kMuonPerBlock - 1) / kMuonPerBlock;
+  int64_t count = call.in(0).elements(), blocks = (count + kSquaresPerBlock - 1) / kSquaresPerBlock;
   auto sequence = call.sequence();
   auto matrix = [&](int64_t rows, int64_t columns) {
     TensorType type(DType::BF16, std::array<int64_t, 2>{rows, columns});

@@ -3,14 +3,15 @@
 #include "kernels/cuda/muon.h"
 
 #include "kernels/cuda/block.h"
+#include "kernels/cuda/update.h"
 #include "kernels/optimizer_scalars.h"
 
 namespace maestro::kernels::cuda {
 namespace {
 
 __device__ void muonMomentum(const MuonMomentumParams &p) {
-  int64_t first = blockIdx.x * kMuonPerBlock;
-  int64_t end = first + kMuonPerBlock < p.count ? first + kMuonPerBlock : p.count;
+  int64_t first = blockIdx.x * kSquaresPerBlock;
+  int64_t end = first + kSquaresPerBlock < p.count ? first + kSquaresPerBlock : p.count;
   float scale = p.scalars[kGradientScale];
   auto *x = reinterpret_cast<Bf16 *>(p.x);
   double sum = 0;

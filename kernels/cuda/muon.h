@@ -43,6 +43,4 @@ struct MuonApplyParams {
   double weightDecay, ratio;
 };
 
-inline constexpr int64_t kMuonPerBlock = 8192; ///< Elements of which a block adds the squares.
-
 } // namespace maestro::kernels::cuda

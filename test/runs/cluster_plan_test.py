@@ -1,13 +1,15 @@
 """A weightless pair of the width of a 70B teacher and an 8B student is planned for 64 and for 1,024 GPUs in 5 s of two processors, and in 1 GB, with its
 bound, its gap and the baselines in the plan, none of which is better; and its programs are said to move what their calls do."""
 
-import functools
 import math
 import sys
 
 import runs  # First: it says where the others are.
 
 import planning
+
+sys.path.append(str(runs.HERE.parent.parent / "bench" / "gpu"))
+import step  # noqa: E402: found by the line above
 
 DEVICES = (64, 1024)
 PROCESSOR_SECONDS = 10  # Two processors for 5 s.
@@ -28,34 +30,21 @@ def least_seconds(plan, numbers, devices):
     return flops / (devices * PEAK_FLOPS)
 
 
-WIDTHS = {"f32": 4, "bf16": 2, "i64": 8, "f64": 8, "i32": 4, "bool": 1}
-
-
-def moved(plan):
-    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write. Of a tensor
-    that is looked up in, or cut, what is taken counts."""
-    nodes = plan["exprs"]
-    taking = {number for number, kernel in enumerate(plan["kernels"]) if kernel in ("gather", "slice")}
-    for executable in plan["executables"]:
+def moved(document):
+    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write. Of a tensor that is
+    looked up in, or cut, what is taken counts."""
+    for executable in document["executables"]:
+        plan = step.Plan(document, {})
         bounds = {bound["symbol"]: bound["value"] for bound in executable["bounds"]}
-
-        @functools.cache
-        def value(number):
-            node = nodes[number]
-            if node["op"] in ("Symbol", "Constant"):
-                return bounds.get(node["a"], 1) if node["op"] == "Symbol" else node["a"]
-            a, b = value(node["a"]), value(node["b"])
-            operations = {"Add": lambda: a + b, "Mul": lambda: a * b, "Max": lambda: max(a, b), "Min": lambda: min(a, b), "FloorDiv": lambda: a // b,
-                          "CeilDiv": lambda: -(-a // b), "Mod": lambda: a % b}
-            return operations[node["op"]]()
-
-        sizes = [WIDTHS[buffer["dtype"]] * math.prod(map(value, buffer["shape"])) for buffer in executable["buffers"]]
+        plan.symbols = [bounds.get(symbol, 1) for symbol in range(len(document["symbols"]))]
         for program in executable["programs"]:
             if program["kind"] in ("Evaluate", "Forward", "Backward", "WeightGradient"):
-                operands = [i for call in program["calls"]
-                            for i in (call["outputs"] if call["kernel"] in taking else call["inputs"]) + call["outputs"]]
-                done = sum(sizes[i] for i in operands if i is not None and i < len(sizes))
-                yield f"{executable['name']}, {program['kind']}", value(program["memory_bytes"]), done
+                done = 0
+                for call in program["calls"]:
+                    takes = document["kernels"][call["kernel"]] in ("gather", "slice")
+                    shapes = [plan.shape(executable, buffer) for buffer in call["outputs" if takes else "inputs"] + call["outputs"]]
+                    done += sum(step.elements(shape) * step.SIZES[shape[0]] for shape in shapes if shape)
+                yield f"{executable['name']}, {program['kind']}", plan.value(program["memory_bytes"]), done
 
 
 def judge(scratch, folder, devices):

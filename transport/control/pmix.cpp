@@ -1,5 +1,6 @@
 #include "transport/control/pmix.h"
 
+#include "base/loaded_library.h"
 #include "base/log.h"
 #include "transport/control/connection.h"
 #include "transport/control/launch.h"
@@ -9,7 +10,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <pmix.h>
 #include <random>
 #include <unistd.h>
@@ -32,21 +32,15 @@ struct Functions {
 };
 
 bool load(Functions &table) {
-  void *library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  bool isWhole = library != nullptr;
-  auto find = [&](auto &function, const char *name) {
-    function =
-        isWhole ? reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name)) : nullptr;
-    isWhole = isWhole && function;
-  };
-  find(table.init, "PMIx_Init");
-  find(table.finalize, "PMIx_Finalize");
-  find(table.put, "PMIx_Put");
-  find(table.commit, "PMIx_Commit");
-  find(table.fence, "PMIx_Fence");
-  find(table.get, "PMIx_Get");
-  find(table.text, "PMIx_Error_string");
-  return isWhole;
+  LoadedLibrary library{kLibrary};
+  library.find(table.init, "PMIx_Init");
+  library.find(table.finalize, "PMIx_Finalize");
+  library.find(table.put, "PMIx_Put");
+  library.find(table.commit, "PMIx_Commit");
+  library.find(table.fence, "PMIx_Fence");
+  library.find(table.get, "PMIx_Get");
+  library.find(table.text, "PMIx_Error_string");
+  return library && library.missing().empty();
 }
 
 /// Between PMIx's start and its end.

@@ -1,6 +1,7 @@
 #include "transport/verbs/functions.h"
 
-#include <dlfcn.h>
+#include "base/loaded_library.h"
+
 #include <type_traits>
 
 namespace maestro::transport {
@@ -9,16 +10,13 @@ namespace {
 constexpr const char *kLibrary = "libibverbs.so.1";
 
 Result<VerbsFunctions> load() {
-  void *library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  LoadedLibrary library{kLibrary};
   if (!library)
-    return Status::unavailable(std::string(kLibrary) + " cannot be loaded (" + ::dlerror() +
+    return Status::unavailable(std::string(kLibrary) + " cannot be loaded (" + library.failure() +
                                "); on Debian: apt-get install libibverbs1 ibverbs-providers");
   VerbsFunctions table{};
-  std::string missing;
   auto find = [&](auto &function, const char *name, const char *version = "IBVERBS_1.1") {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlvsym(library, name, version));
-    if (!function && missing.empty())
-      missing = std::string(name) + "@" + version;
+    library.find(function, name, version);
   };
   find(table.getDeviceList, "ibv_get_device_list");
   find(table.freeDeviceList, "ibv_free_device_list");
@@ -46,8 +44,9 @@ Result<VerbsFunctions> load() {
   find(table.modifyQueue, "ibv_modify_qp");
   find(table.destroyQueue, "ibv_destroy_qp");
   find(table.statusText, "ibv_wc_status_str");
-  if (!missing.empty())
-    return Status::unavailable(std::string(kLibrary) + " lacks " + missing + "; rdma-core 32 or newer is needed");
+  if (!library.missing().empty())
+    return Status::unavailable(std::string(kLibrary) + " lacks " + library.missing() +
+                               "; rdma-core 32 or newer is needed");
   return table;
 }
 
@@ -55,9 +54,7 @@ Result<VerbsFunctions> load() {
 
 Result<const VerbsFunctions *> loadVerbs() {
   static const Result<VerbsFunctions> table = load();
-  if (!table)
-    return Status(table.status().code(), std::string(table.status().message()));
-  return &*table;
+  return pointerTo(table);
 }
 
 } // namespace maestro::transport
