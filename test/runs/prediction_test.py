@@ -43,7 +43,7 @@ def main() -> int:
     plans = [predictions.called(scratch, predictions.EXAMPLES[name]) for name in CASES]
     device = predictions.profile(scratch, "--seconds", 0.003, *plans)
     lines = device.read_text().splitlines()
-    for kernel in ("matmul", "matmul transposed", "attention_grad masked", "layer_norm", "layer_norm_grad", "gelu tanh", "add", "gather", "cross_entropy_grad"):
+    for kernel in ("matmul", "matmul transposed", "attention_grad causal", "layer_norm", "layer_norm_grad", "gelu tanh", "add", "gather", "cross_entropy_grad"):
         for threads in {1, os.cpu_count()}:
             scratch.check(f"the profile has calls of {kernel} with {threads} threads",
                           any(line.startswith(f"  - {{kernel: {kernel}, threads: {threads}, calls: [[") for line in lines))

@@ -124,6 +124,7 @@ def judge(scratch, slurm):
     state = lambda: slurm.call("squeue", "--noheader", "--format=%T %r", "--jobs", job).stdout.strip()
     slurm.wait_for(lambda: "PENDING" in state(), "requeued job", 60)
     first = len(list((scratch.path / "requeued").glob("checkpoint-*")))
+    time.sleep(2)  # Slurm counts in seconds: in the one in which it revoked a job's credential it starts that job no more.
     slurm.call("scontrol", "update", f"JobId={job}", "StartTime=now")
     slurm.wait_for(lambda: (scratch.path / "requeued" / f"checkpoint-{steps:06d}").exists() or state() == "", "end of the requeued job", 120)
     log = (scratch.path / "job.log").read_text()
