@@ -110,6 +110,8 @@ public:
       result.quantities.push_back({"sizes." + dim.name + ".most",
                                    static_cast<double>(*std::max_element(column.sizes.begin(), column.sizes.end())), "",
                                    column.source});
+      if (!dim.maxSource.empty())
+        result.quantities.push_back({"sizes." + dim.name + ".bound", static_cast<double>(dim.max), "", dim.maxSource});
     }
     return result;
   }

@@ -15,7 +15,7 @@ struct StepSizes {
   std::vector<cost_models::SampleSizes> steps; ///< By GraphSummary.dims, which are the models' dims.
   std::vector<cost_models::SampleSizes>
       others;                       ///< Where `steps` is one that is as typical as can be: some as they come.
-  std::vector<Quantity> quantities; ///< "sizes.seq.mean", "sizes.seq.most", with their sources.
+  std::vector<Quantity> quantities; ///< "sizes.seq.mean", ".most" and ".bound", with their sources.
   std::string data;                 ///< DataSizes.what; empty: none was read.
 };
 

@@ -35,6 +35,9 @@ struct ImportOptions {
 /// the graph slices, or looks positions up in).
 inline constexpr llvm::StringLiteral kDimBoundsAttribute = "nn.dim_bounds";
 
+/// Likewise, what maestro.export says of the component's dims (metadata.h).
+inline constexpr llvm::StringLiteral kSaidBoundsAttribute = "nn.said_bounds";
+
 struct ImportedModel {
   mlir::func::FuncOp function;
   /// What was recovered or assumed, for people.

@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 #include "passes/attributes.h"
 #include "planner/import/linker.h"
+#include "planner/import/metadata.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -217,13 +218,23 @@ Result<LinkedGraph> importWorkload(const Workload &workload, mlir::MLIRContext &
     ImportOptions options;
     options.component = component.name;
     options.frozen = component.frozen;
+    auto said = readBounds(file.model()).withContext(component.model);
+    if (!said)
+      return std::move(said).takeStatus();
     options.boundOf = [&](std::string_view symbol) -> std::optional<int64_t> {
-      auto found = workload.dims.find(std::string(symbol));
-      return found == workload.dims.end() ? std::nullopt : found->second.max;
+      if (auto found = workload.dims.find(std::string(symbol)); found != workload.dims.end() && found->second.max)
+        return found->second.max;
+      auto bound = said->find(std::string(symbol));
+      return bound == said->end() ? std::nullopt : std::optional(bound->second);
     };
     if (workload.components.size() > 1)
       options.inventedDimPrefix = component.name + ".";
     MAESTRO_ASSIGN(ImportedModel model, importModel(file, options, *result.module));
+    mlir::NamedAttrList bounds;
+    for (const auto &[name, most] : *said)
+      bounds.set(name, mlir::IntegerAttr::get(mlir::IntegerType::get(&context, 64), most));
+    if (!bounds.empty())
+      model.function->setAttr(kSaidBoundsAttribute, bounds.getDictionary(&context));
     functions.push_back(model.function);
     for (const std::string &note : model.notes)
       result.notes.push_back(component.name + ": " + note);

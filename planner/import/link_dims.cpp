@@ -95,27 +95,34 @@ Status refuseMisspelt(const FieldSpec &field, const std::set<std::string> &known
 
 } // namespace
 
-/// A table of positions in a graph may bound a dim: `most` becomes smaller then, and `why` says so.
-Status Linker::applyBound(const std::string &name, const DimSpec &spec, int64_t &most, std::string &why) {
-  for (size_t c = 0; c < components.size(); ++c) {
-    auto bounds = components[c]->getAttrOfType<mlir::DictionaryAttr>(kDimBoundsAttribute);
-    if (!bounds)
-      continue;
-    for (const mlir::NamedAttribute &entry : bounds) {
-      if (constraints.apply(DimExpr::symbol(entry.getName().str())).asSymbol() != std::optional(name))
-        continue;
-      int64_t bound = mlir::cast<mlir::IntegerAttr>(entry.getValue()).getInt();
-      if (spec.max && *spec.max > bound)
-        return Status::invalidInput(
-            fmt::format("{}: dims.{}.max is {}, but component '{}' holds a table for {}; lower it", spec.place, name,
-                        *spec.max, workload.components[c].name, bound));
-      if (bound < most) {
-        most = bound;
-        why = fmt::format(" (component '{}' holds a table of that length)", workload.components[c].name);
-      }
-    }
+/// Of each component that bounds the dim under `attribute`: the bound.
+std::vector<std::pair<size_t, int64_t>> Linker::boundsOf(llvm::StringRef attribute, const std::string &dim) {
+  std::vector<std::pair<size_t, int64_t>> found;
+  for (size_t c = 0; c < components.size(); ++c)
+    if (auto bounds = components[c]->getAttrOfType<mlir::DictionaryAttr>(attribute))
+      for (const mlir::NamedAttribute &entry : bounds)
+        if (constraints.apply(DimExpr::symbol(entry.getName().str())).asSymbol() == std::optional(dim))
+          found.emplace_back(c, mlir::cast<mlir::IntegerAttr>(entry.getValue()).getInt());
+  return found;
+}
+
+/// The workload's bound; else the smallest that a model's metadata says; else `otherwise`. A table of positions in a
+/// graph lowers the last two, and no workload's may exceed it.
+Result<Linker::Bound> Linker::boundOf(const std::string &name, const DimSpec &spec, int64_t otherwise) {
+  Bound bound{spec.max.value_or(otherwise), spec.max ? "" : "default"};
+  if (!spec.max)
+    for (auto [component, said] : boundsOf(kSaidBoundsAttribute, name))
+      if (bound.source == "default" || said < bound.most)
+        bound = {said, fmt::format("component '{}' says so, maestro.bounds", workload.components[component].name)};
+  for (auto [component, length] : boundsOf(kDimBoundsAttribute, name)) {
+    if (spec.max && *spec.max > length)
+      return Status::invalidInput(
+          fmt::format("{}: dims.{}.max is {}, but component '{}' holds a table for {}; lower it", spec.place, name,
+                      *spec.max, workload.components[component].name, length));
+    if (length < bound.most)
+      bound = {length, fmt::format("component '{}' holds a table of that length", workload.components[component].name)};
   }
-  return {};
+  return bound;
 }
 
 std::string samplesOwnDim(const std::map<std::string, size_t> &fieldsByRows) {
@@ -168,15 +175,18 @@ Status Linker::describeDims() {
   for (const auto &[name, dim] : dims) {
     DimSpec spec = specOf(name);
     Combine combine = combineOf(name, dim);
-    int64_t most = spec.max.value_or(combine == Combine::Max ? kDefaultLength : name == own ? 1 : kDefaultRows);
-    std::string why = " (default)";
-    MAESTRO_TRY(applyBound(name, spec, most, why));
+    int64_t otherwise = combine == Combine::Max ? kDefaultLength : name == own ? 1 : kDefaultRows;
+    MAESTRO_ASSIGN(Bound bound, boundOf(name, spec, otherwise));
     const char *how = combine == Combine::Sum ? "sum" : "max";
     if (!spec.combine || !spec.max)
-      notes.push_back(fmt::format("dims.{}: combine {}, max {}{}", name, how, most, spec.max ? "" : why));
+      notes.push_back(fmt::format("dims.{}: combine {}, max {}{}", name, how, bound.most,
+                                  spec.max ? "" : fmt::format(" ({})", bound.source)));
     mlir::NamedAttrList entry;
     entry.set("combine", builder.getStringAttr(how));
-    entry.set("max", builder.getI64IntegerAttr(most));
+    entry.set("max", builder.getI64IntegerAttr(bound.most));
+    entry.set("max_source",
+              builder.getStringAttr(spec.max ? fmt::format("declared: dims.{}.max", name)
+                                             : fmt::format("{}; dims.{}.max sets it", bound.source, name)));
     if (spec.multipleOf != 1)
       entry.set("multiple_of", builder.getI64IntegerAttr(spec.multipleOf));
     if (name == own)

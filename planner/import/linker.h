@@ -86,7 +86,12 @@ private:
 
   // link_dims.cpp: how dims combine.
   Status describeDims();
-  Status applyBound(const std::string &name, const DimSpec &spec, int64_t &most, std::string &why);
+  struct Bound {
+    int64_t most = 1;
+    std::string source; ///< "" where the workload says it.
+  };
+  std::vector<std::pair<size_t, int64_t>> boundsOf(llvm::StringRef attribute, const std::string &dim);
+  Result<Bound> boundOf(const std::string &name, const DimSpec &spec, int64_t otherwise);
 
   const Workload &workload;
   mlir::ModuleOp module;

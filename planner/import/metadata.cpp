@@ -1,5 +1,11 @@
 #include "planner/import/metadata.h"
 
+#include "planner/workload/workload.h"
+
+#include "llvm/Support/JSON.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -15,7 +21,10 @@ constexpr std::string_view kStackTraceKey = "pkg.torch.onnx.stack_trace";
 constexpr std::string_view kScopesKey = "pkg.torch.onnx.name_scopes";
 constexpr std::string_view kRequiresGradKey = "maestro.requires_grad";
 constexpr std::string_view kAliasesKey = "maestro.aliases";
+constexpr std::string_view kBoundsKey = "maestro.bounds";
 constexpr std::string_view kFoldedKey = "pkg.onnxscript.optimizer.folded_from";
+
+constexpr size_t kMaxShown = 80;
 
 /// The text between quotes after `key='`.
 std::string quoted(std::string_view line, std::string_view key) {
@@ -89,6 +98,30 @@ SignatureEntry describeInput(const onnx::ValueInfoProto &info, const GraphSignat
 
 std::vector<std::string> foldedFrom(const onnx::ValueInfoProto &info) {
   return parseNameList(metadataValue(info.metadata_props(), kFoldedKey));
+}
+
+Result<std::map<std::string, int64_t>> readBounds(const onnx::ModelProto &model) {
+  std::map<std::string, int64_t> bounds;
+  std::string_view text = metadataValue(model.metadata_props(), kBoundsKey);
+  if (text.empty())
+    return bounds;
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
+  const llvm::json::Object *object = json ? json->getAsObject() : nullptr;
+  bool isRight = object != nullptr;
+  if (!json)
+    llvm::consumeError(json.takeError());
+  else if (object)
+    for (const auto &[name, value] : *object) {
+      int64_t most = value.getAsInteger().value_or(0);
+      isRight = isRight && most >= 1 && most <= kMostOfADim;
+      bounds[name.str()] = most;
+    }
+  if (!isRight)
+    return Status::invalidInput(fmt::format(
+        "metadata {} is {}; it must map names of dims to whole numbers from 1 to {}, such as {{\"seq\": 2048}}: export "
+        "the model again, or remove the entry",
+        kBoundsKey, text.size() > kMaxShown ? std::string(text.substr(0, kMaxShown)) + "…" : text, kMostOfADim));
+  return bounds;
 }
 
 std::string moduleScope(const onnx::NodeProto &node) {

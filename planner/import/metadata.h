@@ -68,6 +68,10 @@ std::vector<std::string> fxArguments(std::string_view fxNode);
 /// One of them as a number; nothing where there is none, or it is no number.
 std::optional<double> fxNumber(std::string_view fxNode, size_t argument);
 
+/// What maestro.export says of a model's dims: the largest size of each in one sample, {"seq": 2048}. Empty where the
+/// file says nothing.
+Result<std::map<std::string, int64_t>> readBounds(const onnx::ModelProto &model);
+
 /// `['a', 'b']` -> a, b.
 std::vector<std::string> parseNameList(std::string_view text);
 

@@ -63,7 +63,11 @@ constexpr Meaning kDims[] = {
      "A micro-batch stacks the rows of its samples, or pads them to the longest.",
      {},
      "`sum` of the first dim, else `max`"},
-    {"dims.DIM.max", "The most of one sample."},
+    {"dims.DIM.max",
+     "The most of one sample.",
+     {},
+     "what `maestro.export` wrote into the model (`bounds`); else 1 row, 16 of another modality, 1024 long; a table of "
+     "positions lowers it"},
     {"dims.DIM.multiple_of", "Padded sizes are multiples of it."},
     {"dims.DIM.pad", "Only samples of one size share a micro-batch."},
 };

@@ -18,8 +18,6 @@
 namespace maestro::planner {
 namespace {
 
-constexpr int64_t kMostOfADim = int64_t(1) << 40;
-
 /// Names end up in file names, plan names and dotted paths.
 Status checkName(const YamlNode &node, const std::string &path, const std::string &name) {
   bool fine = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));

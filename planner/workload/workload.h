@@ -56,13 +56,14 @@ enum class Combine { Sum, Max };
 /// How a named dim combines over the samples of a micro-batch, and its bound for one sample.
 struct DimSpec {
   std::optional<Combine> combine; ///< Nothing: sum where it leads a graph's input, else max.
-  std::optional<int64_t> max;     ///< Nothing: 1 for the samples' own rows, kDefaultRows for others, kDefaultLength.
+  std::optional<int64_t> max;     ///< Nothing: as a model says, else 1 (own rows), kDefaultRows, kDefaultLength.
   int64_t multipleOf = 1;
   bool unpadded = false; ///< `pad: never`: micro-batches hold samples of equal length only.
   std::string place;
 };
 inline constexpr int64_t kDefaultRows = 16;
 inline constexpr int64_t kDefaultLength = 1024;
+inline constexpr int64_t kMostOfADim = int64_t(1) << 40;
 
 enum class LossKind { CrossEntropy, KlDivergence, Mean, Output, Mse, Cosine };
 /// From the teacher's distribution to the student's, the other way, or to the mean of both.

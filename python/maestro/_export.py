@@ -56,6 +56,7 @@ def export(
         dims: the varying dims of inputs that have no usual name: `{"features": ("batch", None, "time")}`. By default
             rows are `batch` and positions of tokens are `seq`.
         bounds: the largest size of a dim in one sample. By default a config's `max_position_embeddings`.
+            Planning takes it where the workload gives no `dims.NAME.max`; micro-batches have room for one such sample.
         buffers: values of non-persistent buffers by name, where the model has none (on the meta device) and does not
             know how to make them.
         train: the graph of `train()`, in which dropout drops, rather than of `eval()`.
@@ -69,9 +70,10 @@ def export(
     model = getattr(model, "_orig_mod", model)  # torch.compile wraps.
     target = Path(path) if Path(path).suffix == ".onnx" else Path(f"{os.fspath(path)}.onnx")
     config = model.config if _calls.is_hugging_face(model) else None
+    example = _calls.read_example(model, example)
     if weights:
         _refuse_valueless(model)
-    call = _calls.on_device(model, _calls.read_example(model, example))
+    call = _calls.on_device(model, example)
     names = _dims.name_dims(call.tensors, dims, config)
     limits = _dims.bounds_of(names, bounds, config)
     call.tensors = _dims.with_room(call.tensors, names)

@@ -67,6 +67,33 @@ protected:
   fs::path folder;
 };
 
+TEST_F(Link, DimsAreBoundedByWhatModelsSay) {
+  auto said = [](const std::string &metadata) {
+    return "<ir_version: 10, opset_import: [\"\" : 20], metadata_props: [\"maestro.bounds\": \"" + metadata + "\"]>" +
+           R"(
+g (int64[batch, seq] input_ids, float[images, 8] pixels) => (float loss)
+<float[16, 8] table = {)" +
+           table() + R"({
+  e = Gather(table, input_ids) a = ReduceMean<keepdims = 0>(e) b = ReduceMean<keepdims = 0>(pixels) loss = Add(a, b)
+})";
+  };
+  std::string yaml = "components: {a: {model: said.onnx}}\nloss: [{output: a.loss}]\n";
+  write("said.onnx", said(R"({\"seq\": 4096, \"images\": 3, \"gone\": 7})"));
+  EXPECT_THAT(link(yaml),
+              AllOf(HasSubstr("dims.seq: combine max, max 4096 (component 'a' says so, maestro.bounds)"),
+                    HasSubstr("dims.images: combine sum, max 3 (component 'a' says so, maestro.bounds)"),
+                    HasSubstr("dims.batch: combine sum, max 1 (default)"),
+                    HasSubstr("max_source = \"component 'a' says so, maestro.bounds; dims.seq.max sets it\"")));
+  EXPECT_THAT(
+      link(yaml + "dims: {seq: {max: 5000}}\n"),
+      AllOf(HasSubstr("max = 5000"), HasSubstr("max_source = \"declared: dims.seq.max\""), Not(HasSubstr("4096"))));
+  for (const char *wrong : {"[1]", R"({\"seq\": 0})", R"({\"seq\": 2.5})", "{"}) {
+    write("said.onnx", said(wrong));
+    EXPECT_THAT(link(yaml), AllOf(StartsWith("error: "), HasSubstr("said.onnx"),
+                                  HasSubstr("metadata maestro.bounds is"), HasSubstr("export the model again")));
+  }
+}
+
 TEST_F(Link, JoinsEdgesFieldsAndLosses) {
   std::string text = link(R"(
 components:
@@ -103,9 +130,9 @@ TEST_F(Link, BareModelMinimisesItsScalar) {
 TEST_F(Link, BareModelGetsCrossEntropy) {
   auto workload = workloadOfModels({(folder / "teacher.onnx").string()});
   ASSERT_TRUE(workload);
-  EXPECT_THAT(print(*workload),
-              AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
-                    HasSubstr("combine = \"sum\", max = 1 : i64, own}"), HasSubstr("combine = \"max\", max = 1024")));
+  EXPECT_THAT(print(*workload), AllOf(HasSubstr("nn.cross_entropy"), HasSubstr("nn.field = \"labels\""),
+                                      HasSubstr("combine = \"sum\", max = 1 : i64, max_source"),
+                                      HasSubstr("combine = \"max\", max = 1024")));
 }
 
 TEST_F(Link, ASampleIsOneRowOfItsOwnDimAndSeveralOfOthers) {

@@ -137,6 +137,8 @@ def test_what_the_file_says(llama):
     assert about["maestro.class"].endswith("LlamaForCausalLM")
     assert json.loads(about["maestro.config"])["hidden_size"] == 32
     assert json.loads(about["maestro.bounds"]) == {"seq": 64}
+    (bound,) = [line for line in maestro.plan(path).explain().splitlines() if "sizes.seq.bound" in line]
+    assert bound.split()[1] == "64" and "component 'llama' says so" in bound
     assert str(pathlib.Path(torch.__file__).parents[1]).encode() not in path.read_bytes()
     assert [value.name for value in graph.graph.input] == ["input_ids"]
     assert [value.name for value in graph.graph.output] == ["logits"]
@@ -289,7 +291,7 @@ def test_what_cannot_be_exported_is_an_error(tmp_path):
 
     refused("no argument 'word'; it takes words, boost", tagger, {"word": words})
     refused("takes 2: words, boost", tagger, (words, 1.0, 2))
-    refused("'words' is a list", tagger, {"words": [[1, 2]]})
+    refused("'words' is a list", tagger, {"words": [[1, 2], [3]]})
     refused("holds no tensor", tagger, {"boost": 1.0})
     refused("dims names 'x'", tagger, (words,), dims={"x": ("batch",)})
     refused("bounds names 'frames'", tagger, (words,), bounds={"frames": 3})
