@@ -73,18 +73,21 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
   }
   MAESTRO_ASSIGN(data::DataFiles files, data::findData(patterns));
   MAESTRO_ASSIGN(data::DatasetSizes sizes, data::readDatasetSizes(files, symbols, fields));
-  const char *kind = sizes.areAlike ? "file" : "shard";
+  bool areShards = files.kind == data::DataFiles::Kind::Shards;
+  const char *kind = areShards ? "shard" : "file";
   std::string in = sizes.shards < sizes.among ? fmt::format("{} of {} {}s", sizes.shards, sizes.among, kind)
                    : sizes.shards == 1        ? fmt::format("1 {}", kind)
                                               : fmt::format("{} {}s", sizes.shards, kind);
   std::string looked = sizes.areAlike ? "all samples are alike" : fmt::format("{} samples looked at", sizes.samples);
   std::string which = sizes.areAlike  ? "all samples, which are alike,"
+                      : !areShards    ? "a sample of each source"
                       : sizes.isWhole ? fmt::format("all {} samples", sizes.samples)
                                       : fmt::format("the first {} samples", sizes.samples);
   std::string table = data::describeFields(sizes);
   logInfo(fmt::format("--data: {}\n{}", looked, std::string_view(table).substr(0, table.size() - 1)));
   return planner::DataSizes{std::move(sizes.values),
-                            fmt::format("{} of {} ('{}')", which, in, fmt::join(patterns, "', '"))};
+                            fmt::format("{} of {} ('{}'){}", which, in, fmt::join(patterns, "', '"),
+                                        files.mixture.empty() ? "" : ", by weight")};
 }
 
 /// "10s", "500ms", "2m": a number above zero and its unit, in seconds.

@@ -3,12 +3,14 @@
 #include "executor/data/batcher.h"
 #include "executor/data/open_data.h"
 #include "executor/data/shard_samples.h"
+#include "executor/data/turns.h"
 #include "executor/data/webdataset.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace maestro::data {
@@ -120,6 +122,56 @@ Result<DatasetSizes> sizesOfFirst(const DataFiles &files, const Batcher &batcher
   return found;
 }
 
+Result<DatasetSizes> sizesOf(const DataFiles &files, const std::vector<FieldSpec> &fields, const Batcher &batcher,
+                             const SizesLimit &limit) {
+  return files.kind == DataFiles::Kind::Shards ? SizesReader(files.paths, fields, batcher, limit).run()
+                                               : sizesOfFirst(files, batcher);
+}
+
+/// What is known of a field in one more source.
+void merge(FieldFindings &into, const FieldFindings &from) {
+  if (from.samples == 0)
+    return;
+  if (into.samples == 0) {
+    into = from;
+    return;
+  }
+  into.samples += from.samples;
+  into.sizes.resize(std::min(into.sizes.size(), from.sizes.size()));
+  for (size_t d = 0; d < into.sizes.size(); ++d)
+    into.sizes[d] = {std::min(into.sizes[d].first, from.sizes[d].first),
+                     std::max(into.sizes[d].second, from.sizes[d].second)};
+}
+
+/// Samples in the order in which a run reads them: as many as a pass has, at most `most`.
+DatasetSizes mix(std::span<const DatasetSizes> sources, const Turns &turns, size_t width, uint64_t most) {
+  DatasetSizes found;
+  found.fields = sources.front().fields;
+  found.isWhole = found.areAlike = true;
+  std::set<std::string> unread;
+  for (const DatasetSizes &source : sources) {
+    found.samples += source.samples;
+    found.shards += source.shards;
+    found.among += source.among;
+    found.isWhole &= source.isWhole;
+    found.areAlike &= source.areAlike && source.values == sources.front().values;
+    unread.insert(source.unread.begin(), source.unread.end());
+    for (size_t i = 0; i < found.fields.size() && &source != &sources.front(); ++i)
+      merge(found.fields[i], source.fields[i]);
+  }
+  found.unread.assign(unread.begin(), unread.end());
+  bool areCounted = found.isWhole && !sources.front().areAlike;
+  uint64_t count = areCounted ? std::min(most, found.samples) : most;
+  for (uint64_t sample = 0; sample < count; ++sample) {
+    Turns::Turn turn = turns.of(sample);
+    const std::vector<int64_t> &own = sources[turn.source].values;
+    size_t at = turn.count % sources[turn.source].samples * width;
+    found.values.insert(found.values.end(), own.begin() + static_cast<std::ptrdiff_t>(at),
+                        own.begin() + static_cast<std::ptrdiff_t>(at + width));
+  }
+  return found;
+}
+
 std::string sizesText(const FieldFindings &field) {
   std::vector<std::string> sizes;
   for (auto [least, largest] : field.sizes)
@@ -149,9 +201,25 @@ std::string describeFields(const DatasetSizes &sizes) {
 Result<DatasetSizes> readDatasetSizes(const DataFiles &files, const std::vector<SymbolSpec> &symbols,
                                       const std::vector<FieldSpec> &fields, const SizesLimit &limit) {
   MAESTRO_ASSIGN(std::unique_ptr<Batcher> batcher, Batcher::create(symbols, fields));
-  if (files.kind != DataFiles::Kind::Shards)
-    return sizesOfFirst(files, *batcher);
-  return SizesReader(files.paths, fields, *batcher, limit).run();
+  if (files.mixture.empty())
+    return sizesOf(files, fields, *batcher, limit);
+  std::vector<double> weights;
+  for (const DataFiles::Source &source : files.mixture)
+    weights.push_back(source.weight);
+  MAESTRO_ASSIGN(Turns turns, Turns::create(weights));
+  double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<DatasetSizes> sources;
+  auto path = files.paths.begin();
+  for (const DataFiles::Source &source : files.mixture) {
+    auto end = path + static_cast<std::ptrdiff_t>(source.paths);
+    SizesLimit share{
+        std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(limit.samples) * source.weight / sum)),
+        std::max<uint64_t>(1, limit.shards / files.mixture.size())};
+    MAESTRO_ASSIGN(DatasetSizes own, sizesOf({files.kind, {path, end}}, fields, *batcher, share));
+    sources.push_back(std::move(own));
+    path = end;
+  }
+  return mix(sources, turns, symbols.size(), limit.samples);
 }
 
 } // namespace maestro::data

@@ -28,8 +28,10 @@ struct FieldFindings {
 };
 
 struct DatasetSizes {
-  std::vector<int64_t> values; ///< samples × symbols, as Batcher::measure() has them; in the order of the data.
-  uint64_t samples = 0;
+  /// Samples × symbols, as Batcher::measure() has them; in the order of the data. Of a mixture they are as a run reads
+  /// them: sources in turn by weight, a shorter one again and again.
+  std::vector<int64_t> values;
+  uint64_t samples = 0;  ///< That were looked at.
   uint64_t shards = 0;   ///< That were read in,
   uint64_t among = 0;    ///< of so many.
   bool isWhole = false;  ///< All samples that there are,
@@ -43,8 +45,8 @@ std::string describeFields(const DatasetSizes &sizes);
 
 /// The first samples of each of some shards that are spread evenly over the data set; no value is read but single
 /// numbers stored as text. A compressed shard cannot be read in part, so that it is the last one. The checks, and their
-/// messages, are those of a run: of whatever comes into sight. Of tokens and arrays, all samples are as the first.
-/// InvalidInput where there is no sample.
+/// messages, are those of a run: of whatever comes into sight. Of tokens and arrays, all samples of a source are as its
+/// first. InvalidInput where there is no sample.
 Result<DatasetSizes> readDatasetSizes(const DataFiles &files, const std::vector<SymbolSpec> &symbols,
                                       const std::vector<FieldSpec> &fields, const SizesLimit &limit = {});
 

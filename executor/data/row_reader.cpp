@@ -1,8 +1,7 @@
 // Samples of row files: a position is a number, from which all follows.
 #include "executor/data/permutation.h"
 #include "executor/data/row_files.h"
-
-#include <fmt/format.h>
+#include "executor/data/turns.h"
 
 #include <algorithm>
 #include <array>
@@ -10,45 +9,6 @@
 
 namespace maestro::data {
 namespace {
-
-/// Which source each sample of a mixture is from. Weights become shares of kCycle, and every kCycle samples the turns
-/// repeat, so that how often a source was read follows from the number of samples alone.
-class Turns {
-public:
-  static constexpr uint64_t kCycle = 4096;
-
-  explicit Turns(std::span<const RowSource> sources) {
-    double sum = 0;
-    for (const RowSource &source : sources)
-      sum += source.weight;
-    std::vector<double> due(sources.size(), 0);
-    std::vector<uint64_t> counts(sources.size(), 0);
-    for (uint64_t turn = 0; turn < kCycle; ++turn) { // Whoever lacks most.
-      for (size_t i = 0; i < sources.size(); ++i)
-        due[i] += sources[i].weight / sum;
-      auto next = static_cast<size_t>(std::max_element(due.begin(), due.end()) - due.begin());
-      due[next] -= 1;
-      turns.push_back({next, counts[next]++});
-    }
-    shares = std::move(counts);
-  }
-
-  struct Turn {
-    size_t source = 0;
-    uint64_t count = 0; ///< How often it had its turn before.
-  };
-  Turn of(uint64_t sample) const {
-    Turn turn = turns[sample % kCycle];
-    turn.count += sample / kCycle * shares[turn.source];
-    return turn;
-  }
-  /// Whether the source is read at all.
-  bool reads(size_t source) const { return shares[source] > 0; }
-
-private:
-  std::vector<Turn> turns;
-  std::vector<uint64_t> shares;
-};
 
 /// A source's rows in the order of its own pass.
 class Rows {
@@ -88,23 +48,15 @@ private:
 
 class RowReader final : public SampleReader {
 public:
-  RowReader(std::vector<RowSource> opened, bool shuffles, uint64_t seed) : turns(opened) {
+  RowReader(Turns chosen, std::vector<RowSource> opened, bool shuffles, uint64_t seed) : turns(std::move(chosen)) {
     for (RowSource &source : opened) {
       sources.emplace_back(std::move(source), shuffles, seed);
       rows += sources.back().size();
     }
   }
 
-  Status check() const {
-    for (size_t i = 0; i < sources.size(); ++i)
-      if (sources[i].size() == 0 || !turns.reads(i))
-        return Status::invalidInput(
-            sources[i].size() == 0
-                ? "the data holds no samples (--data)"
-                : fmt::format("source {} of --data has less than 1/{} of all weights; give it more, or leave "
-                              "it out",
-                              i, Turns::kCycle));
-    return {};
+  bool hasEmpty() const {
+    return std::any_of(sources.begin(), sources.end(), [](const Rows &source) { return source.size() == 0; });
   }
 
   Status seek(const DataPosition &position) override {
@@ -143,8 +95,13 @@ void setKey(uint64_t row, Sample &sample) {
 }
 
 Result<std::unique_ptr<SampleReader>> openRows(std::vector<RowSource> sources, bool shuffles, uint64_t seed) {
-  auto reader = std::make_unique<RowReader>(std::move(sources), shuffles, seed);
-  MAESTRO_TRY(reader->check());
+  std::vector<double> weights;
+  for (const RowSource &source : sources)
+    weights.push_back(source.weight);
+  MAESTRO_ASSIGN(Turns turns, Turns::create(weights));
+  auto reader = std::make_unique<RowReader>(std::move(turns), std::move(sources), shuffles, seed);
+  if (reader->hasEmpty())
+    return Status::invalidInput("the data holds no samples (--data)");
   return std::unique_ptr<SampleReader>(std::move(reader));
 }
 

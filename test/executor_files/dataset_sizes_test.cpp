@@ -1,6 +1,7 @@
 // Sizes by headers alone: against what is in the files, and against what a run's reader and batcher say.
 #include "executor/data/batcher.h"
 #include "executor/data/dataset_sizes.h"
+#include "executor/data/open_data.h"
 #include "executor/data/webdataset.h"
 #include "scratch_folder.h"
 #include "tar_builder.h"
@@ -71,6 +72,48 @@ TEST_F(DatasetSizesTest, areThoseOfARun) {
               measured)
         << s;
   }
+}
+
+TEST_F(DatasetSizesTest, ofAMixtureAreThoseOfARun) {
+  DataFiles files{.paths = {shard(0, 20, 5), shard(1, 2, 40), shard(2, 1, 50)}, .mixture = {{1, 1}, {2, 3}}};
+  auto sizes = readDatasetSizes(files, kSymbols, fields());
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_EQ(sizes->samples, 23u);
+  auto reader = openData(files, {.fields = fields(), .symbols = kSymbols});
+  ASSERT_TRUE(reader.isOk()) << reader.status().message();
+  auto batcher = Batcher::create(kSymbols, fields());
+  ASSERT_TRUE(batcher.isOk() && (*reader)->seek({}).isOk());
+  size_t width = kSymbols.size();
+  ASSERT_EQ(sizes->values.size(), 23 * width);
+  int ofSecond = 0;
+  for (size_t i = 0; i < 23; ++i) {
+    Sample sample;
+    ASSERT_TRUE((*reader)->read(sample).isOk());
+    std::vector<int64_t> measured(width);
+    ASSERT_TRUE((*batcher)->measure(sample, measured).isOk());
+    EXPECT_EQ(measured, std::vector<int64_t>(sizes->values.begin() + static_cast<std::ptrdiff_t>(i * width),
+                                             sizes->values.begin() + static_cast<std::ptrdiff_t>((i + 1) * width)))
+        << i;
+    ofSecond += measured[1] >= 40;
+  }
+  EXPECT_EQ(ofSecond, 17); // 3 of 4, though it has 3 of 23 samples.
+
+  files.mixture[0].weight = 1e-6;
+  auto refused = readDatasetSizes(files, kSymbols, fields());
+  ASSERT_FALSE(refused.isOk());
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("source 0 of --data has less than 1/4096"));
+}
+
+TEST_F(DatasetSizesTest, keepWeightsWhereDataIsNotReadWhole) {
+  DataFiles files{.paths = {shard(0, 200, 1), shard(1, 200, 1)}, .mixture = {{1, 1}, {1, 9}}};
+  auto sizes = readDatasetSizes(files, kSymbols, fields(), {.samples = 40, .shards = 8});
+  ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
+  EXPECT_FALSE(sizes->isWhole);
+  ASSERT_EQ(sizes->values.size(), 40 * kSymbols.size());
+  int longer = 0; // The first source's four are read again and again, lengths 1 to 4; the second's 36 once.
+  for (size_t i = 0; i < 40; ++i)
+    longer += sizes->values[i * kSymbols.size() + 1] > 4;
+  EXPECT_EQ(longer, 32);
 }
 
 TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
