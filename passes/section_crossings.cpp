@@ -22,6 +22,7 @@ public:
 
   void choose() {
     labels.reasons.clear();
+    claims.clear();
     for (Operation &op : facts.operations()) {
       auto label = labels.part.find(&op);
       if (label == labels.part.end())
@@ -31,6 +32,7 @@ public:
     }
     for (auto &[consumer, crossing] : crossingValues())
       shareSources(consumer, crossing);
+    explainClaims(crossingValues());
   }
 
 private:
@@ -83,9 +85,36 @@ private:
     for (Value operand : best.back()->getOperands())
       if (Operation *before = operand.getDefiningOp(); before && labels.part.count(before))
         crosses = operand;
-    labels.reasons[{crosses, consumer}] =
-        llvm::formatv("of what means the same the fewest bytes: behind {0} it would be {1:f1} x as many",
-                      best.front()->getName().getStringRef(), facts.bytesOf(value) / facts.bytesOf(crosses));
+    Value &behind = claims[{crosses, consumer}];
+    if (!behind || facts.bytesOf(behind) < facts.bytesOf(value))
+      behind = value;
+  }
+
+  /// Says what a choice saves, where it does: a value that the consumer reads anyway crosses once, and so what follows
+  /// from it need not; one that crosses as well has saved nothing.
+  void explainClaims(const llvm::MapVector<unsigned, Values> &crossing) {
+    for (const auto &[key, behind] : claims) {
+      auto [crosses, consumer] = key;
+      auto all = crossing.find(consumer);
+      if (all == crossing.end() || !all->second.contains(crosses) || all->second.contains(behind))
+        continue;
+      StringRef name = behind.getDefiningOp()->getName().getStringRef();
+      std::string &reason = labels.reasons[{crosses, consumer}];
+      reason += reason.empty() ? "" : "; ";
+      reason += isReadBy(crosses, consumer)
+                    ? llvm::formatv("{0}'s result need not cross, as it follows from this", name).str()
+                    : llvm::formatv("of what means the same the fewest bytes: behind {0} it would be {1:f1} x as many",
+                                    name, facts.bytesOf(behind) / facts.bytesOf(crosses))
+                          .str();
+    }
+  }
+
+  /// By an operator of the consumer's own.
+  bool isReadBy(Value value, unsigned consumer) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      auto label = labels.part.find(user);
+      return label != labels.part.end() && label->second == consumer;
+    });
   }
 
   /// The one operand of the producer's own that `op` is computed from, where the consumer may run `op` itself.
@@ -278,6 +307,8 @@ private:
   const DimTable &dims;
   bool moveTails;
   SectionLabels &labels;
+  /// By what crosses, and to whom: the value that it crosses instead of.
+  llvm::MapVector<std::pair<Value, unsigned>, Value> claims;
 };
 
 } // namespace
