@@ -2,18 +2,39 @@
 #pragma once
 
 #include "base/log.h"
+#include "base/nearest.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace maestro {
+
+/// What is said of the first option that nothing reads; "" where there is none.
+inline std::string unknownOption(const CLI::App &app) {
+  for (const std::string &extra : app.remaining()) {
+    if (!extra.starts_with("-"))
+      continue;
+    std::string name = extra.substr(0, extra.find('='));
+    std::vector<std::string> known;
+    for (const CLI::Option *option : app.get_options())
+      for (const std::string &text : option->get_lnames())
+        known.push_back("--" + text);
+    return "unknown option '" + name + "'" + didYouMean(name, known) + "; see " + app.get_name() + " --help";
+  }
+  return "";
+}
 
 /// Exit status of a command line that did not parse, after its one message; help and version are no errors.
 inline int endParsing(const CLI::App &app, const CLI::ParseError &error) {
   if (error.get_exit_code() == 0)
     return app.exit(error);
+  if (std::string unknown = unknownOption(app); !unknown.empty()) {
+    logError(unknown);
+    return 1;
+  }
   logError(std::string(error.what()) + "; see " + app.get_name() + " --help");
   return 1;
 }

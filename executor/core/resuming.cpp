@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+
 namespace maestro::executor {
 namespace {
 
@@ -39,9 +41,13 @@ Status readSet(const plan::Plan &plan, ExecutableInstance &instance, Device &dev
 Status checkFits(const plan::Plan &plan, const checkpoint::FoundCheckpoint &found, const WeightFiles &weights) {
   const checkpoint::TrainingState &state = found.state;
   if (state.workloadHash != plan->workload_hash())
-    return Status::invalidInput(fmt::format("{}: was written by another workload; resume under a plan of the "
-                                            "same workload",
-                                            found.path));
+    return Status::invalidInput(
+        fmt::format("{0}: was written by another workload: its models, losses, batch or training settings differ "
+                    "(maestro-dump diff "
+                    "{1}/plan.mpl with this plan says in what). Resume under a plan of the same workload; to begin a "
+                    "new run with its "
+                    "values, name another --out, and --weights COMPONENT={0}/COMPONENT.safetensors",
+                    found.path, std::filesystem::path(found.path).parent_path().string()));
   if (state.planHash != plan.hash())
     logWarning("resuming under another plan of the same workload: the run continues, but not bitwise");
   for (const fb::Component *component : *plan->components()) {

@@ -202,9 +202,13 @@ Status Batcher::writeArray(const Sample &sample, size_t f, const Dims &shape, in
                                   positionOf(array.dims, at));
   if (badValue >= 0)
     return Status::invalidInput(fmt::format("{}, which the model's {} cannot hold", where, name(spec.dtype)));
-  return Status::invalidInput(
-      fmt::format("{}, outside [0, {}){}", where, spec.indexLimit,
-                  spec.ignoreIndex ? fmt::format(" and not the ignored {}", *spec.ignoreIndex) : ""));
+  std::string ignored = spec.ignoreIndex ? fmt::format(" and not the ignored {}", *spec.ignoreIndex) : "",
+              remedy = !value.starts_with('-')
+                           ? fmt::format("the model knows {}: is it made for another vocabulary, or other classes?",
+                                         spec.indexLimit)
+                       : spec.ignoreIndex ? fmt::format("write {} where none counts", *spec.ignoreIndex)
+                                          : "write an id that padding may have";
+  return Status::invalidInput(fmt::format("{}, outside [0, {}){}; {}", where, spec.indexLimit, ignored, remedy));
 }
 
 } // namespace maestro::data

@@ -107,6 +107,30 @@ Result<std::optional<TokenType>> readHeader(const OpenFile &file) {
   return isKnown ? std::optional(TokenType{NpyElement::U2, kHeaderBytes}) : std::nullopt;
 }
 
+/// Without a header tokens have 16 bits. Of numbers of 32 or 64, small as tokens are, every second or three of four
+/// such parts are zeros: what is read then would be nothing but padding and the tokens between.
+Status refuseWider(const OpenFile &file) {
+  constexpr size_t kLooked = 1024, kFewest = 64;
+  std::array<uint16_t, kLooked> parts{};
+  size_t count = std::min<uint64_t>(kLooked, file.bytes() / sizeof(uint16_t));
+  MAESTRO_TRY(file.read(0, std::as_writable_bytes(std::span(parts).first(count))));
+  for (size_t words : {4, 2}) {
+    if (count < kFewest * words)
+      continue;
+    bool areZeros = true, isAll = true;
+    for (size_t i = 0; i < count - count % words; ++i) {
+      areZeros &= i % words == 0 || parts[i] == 0;
+      isAll &= parts[i] == 0;
+    }
+    if (areZeros && !isAll)
+      return Status::invalidInput(fmt::format(
+          "'{0}' looks like tokens of {1} bits, and without an index beside it tokens have 16; write it as "
+          "numpy.uint16, or give Megatron's index, which says the type ({2}.idx)",
+          file.name(), 16 * words, file.name().substr(0, file.name().size() - std::string_view(".bin").size())));
+  }
+  return {};
+}
+
 /// Megatron's index: "MMIDIDX\0\0", version, then the code of the tokens' type.
 Result<TokenType> readIndex(const std::string &path) {
   constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
@@ -305,6 +329,8 @@ Result<std::shared_ptr<RowFile>> openTokens(const std::string &path, const Token
     MAESTRO_ASSIGN(type, readIndex(index));
   } else {
     MAESTRO_ASSIGN(std::optional<TokenType> own, readHeader(file));
+    if (!own)
+      MAESTRO_TRY(refuseWider(file));
     type = own.value_or(TokenType());
   }
   auto tokens = std::make_unique<TokenFile>(std::move(file), type, fields, fieldCount);

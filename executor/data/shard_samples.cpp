@@ -95,6 +95,14 @@ Status ShardSamples::checkSample(uint64_t number) {
   return {};
 }
 
+/// Of fields that every language model has: where they come from. "" of others.
+std::string_view howToMake(std::string_view field) {
+  return field == "labels"
+             ? "; where they are the tokens behind input_ids, maestro.shards(…, next_token=True) writes them"
+         : field == "attention_mask" ? "; write ones, as many as the sample has tokens: what is padded gets zeros"
+                                     : "";
+}
+
 /// With what it has instead, what is asked for first.
 Status ShardSamples::lacks(uint64_t number, const WantedField &field) const {
   std::set<std::string> others;
@@ -113,6 +121,16 @@ Status ShardSamples::lacks(uint64_t number, const WantedField &field) const {
   }
   if (hint.empty())
     hint = didYouMean(field.name, std::vector<std::string>(others.begin(), others.end()));
+  if (hint.empty())
+    hint = howToMake(field.name);
+  if (hint.empty() &&
+      std::ranges::none_of(index().arraysOf(number), [](const IndexedArray &a) { return isReadable(a.format); }))
+    hint = "; members are <sample key>.<field>.npy (.json and .cls of one number, too), as maestro.shards writes them";
+  if (hint.empty() && !names.empty())
+    hint = fmt::format(
+        "; rename one of them (map= of maestro.shards), or say in the workload which feeds it: inputs: {{FIELD: "
+        "{{to: [COMPONENT.{}]}}}}",
+        field.name);
   return Status::invalidInput(fmt::format("sample '{}' of shard '{}' lacks field '{}'{}{}", index().key(number),
                                           shard.name(), field.name,
                                           names.empty() ? "" : "; it has: " + names.substr(0, 300), hint));

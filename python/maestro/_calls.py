@@ -5,11 +5,13 @@ named outputs. Knows of Hugging Face what every one of its models has in common,
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy
 import torch
 
 from ._error import Error
@@ -52,6 +54,13 @@ class Call:
 
 def read_example(model: torch.nn.Module, example: object) -> Call:
     """A dict of keywords, a tuple of positional arguments, a tuple that ends with a dict of keywords, or one tensor."""
+    if not isinstance(model, torch.nn.Module):
+        what = (
+            f"the class {model.__name__}; make one: {model.__name__}(…)"
+            if isinstance(model, type)
+            else f"a {type(model).__name__}"
+        )
+        raise Error(f"a torch.nn.Module is exported, and this is {what}")
     parameters = inspect.signature(model.forward).parameters
     positional: tuple[Any, ...]
     named: dict[str, Any]
@@ -90,8 +99,13 @@ def read_example(model: torch.nn.Module, example: object) -> Call:
     for name in arguments:
         if name not in parameters and not takes_any:
             raise Error(f"{type(model).__name__}.forward has no argument '{name}'; it takes {', '.join(parameters)}")
+        if name not in parameters and (
+            near := difflib.get_close_matches(name, set(parameters) - set(arguments), 1, 0.8)
+        ):
+            raise Error(f"{type(model).__name__}.forward names no argument '{name}'; did you mean '{near[0]}'?")
     call = Call({}, {})
     for name, value in arguments.items():
+        value = _as_tensor(value)
         if isinstance(value, torch.Tensor):
             call.tensors[name] = value
         elif value is None or isinstance(value, (bool, int, float, str)):
@@ -102,8 +116,21 @@ def read_example(model: torch.nn.Module, example: object) -> Call:
                 "wrap the model in one whose forward takes tensors"
             )
     if not call.tensors:
-        raise Error("the example holds no tensor")
+        raise Error(
+            "the example holds no tensor; give tensors by argument name, such as "
+            f"{{'{next(iter(order), 'x')}': torch.…}}"
+        )
     return call
+
+
+def _as_tensor(value: Any) -> Any:
+    """Arrays and lists of numbers as tensors; anything else as it is."""
+    if not isinstance(value, (list, numpy.ndarray)):
+        return value
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):  # Of text, or ragged.
+        return value
 
 
 def on_device(model: torch.nn.Module, call: Call) -> Call:

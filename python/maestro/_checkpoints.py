@@ -107,6 +107,11 @@ def to_hf(
         raise Error(
             f"the graph of '{_component_of(file)}' carries no config: it was not exported by maestro.export from a Hugging Face model"
         )
+    if about["maestro.class"].startswith("peft."):
+        raise Error(
+            f"'{_component_of(file)}' is a PEFT model, whose names from_pretrained does not know: maestro.load(run, model), then "
+            "model.save_pretrained for the adapters, or model.merge_and_unload().save_pretrained for a model without"
+        )
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise Error(f"dtype is {dtype!r}; give float32, bfloat16 or float16")

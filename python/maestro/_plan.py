@@ -44,6 +44,10 @@ def plan(
     Raises:
         Error: with maestro-plan's message.
     """
+    if not isinstance(source, (str, os.PathLike, Sequence)):
+        raise Error(
+            f"the source is a {type(source).__name__}; give files: what maestro.export or maestro.workload returned"
+        )
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if not sources:
         raise Error("no workload file or model to plan")

@@ -240,9 +240,7 @@ def _make_shard(chunk: Chunk, recipe: Recipe, file: Path, number: int) -> Made:
             for index, sample in enumerate(finished(_samples(chunk, recipe, number, made), recipe, made)):
                 _add(shard, f"{number:05d}-{index:06d}", sample)
                 made.samples += 1
-                made.tokens += (
-                    len(sample[recipe.tokens]) if recipe.tokens in sample and sample[recipe.tokens].ndim else 0
-                )
+                made.tokens += sample[recipe.tokens].size if recipe.tokens in sample else 0
         if made.samples:
             os.replace(aside, file)
     except OSError as error:
@@ -271,8 +269,10 @@ def _samples(chunk: Chunk, recipe: Recipe, number: int, made: Made) -> Iterator[
             raise
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
+            has = f"; the item has {', '.join(map(str, item))}" if isinstance(item, Mapping) else ""
             raise Error(
                 f"{where}: map raised {type(error).__name__}: {error} ({last.filename}:{last.lineno})"
+                + (has if isinstance(error, KeyError) else "")
             ) from None
         found = 0
         for value in _several(mapped):

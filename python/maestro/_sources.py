@@ -62,9 +62,20 @@ class _Line:
 
     def parsed(self) -> Any:
         try:
-            return json.loads(self.text)
+            item = json.loads(self.text)
+        except UnicodeDecodeError as error:
+            raise Error(
+                f"{self.file}:{self.number}: byte {error.start} of the line, {error.object[error.start]:#04x}, is not UTF-8; "
+                f"convert the file: iconv -f latin1 -t utf-8"
+            ) from None
         except ValueError as error:
             raise Error(f"{self.file}:{self.number}: not JSON: {error}") from None
+        if isinstance(item, list) and item and isinstance(item[0], Mapping):
+            raise Error(
+                f"{self.file}:{self.number}: the line is a list of {len(item)} objects, and each is a sample: write an object "
+                "a line, or give the list itself, json.load(open(…))"
+            )
+        return item
 
 
 def _ranges(source: Sequence[Any], size: int) -> Iterator[Chunk]:

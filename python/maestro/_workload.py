@@ -86,6 +86,11 @@ def _component(name: str, value: str | os.PathLike[str] | Mapping[str, Any], fol
         raise Error(f"components: '{name}' has no model; give the path of an exported file")
     for key in ("model", "weights"):
         if key in entry:
+            if not isinstance(entry[key], (str, os.PathLike)):
+                raise Error(
+                    f"components: '{name}' has a {type(entry[key]).__name__} as its {key}; give a file's path"
+                    + (": maestro.export writes one and returns it" if key == "model" else "")
+                )
             entry[key] = os.path.relpath(os.fspath(entry[key]), folder)
     return entry
 
@@ -101,7 +106,16 @@ def _entries(values: Mapping[str, Any]) -> list[str]:
     return [f"  {_scalar(name)}: {_flow(value)}" for name, value in values.items()]
 
 
+def _listed(loss: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
+    return list(loss.values()) if isinstance(loss, Mapping) else loss
+
+
 def _terms(loss: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]]) -> list[str]:
+    if not isinstance(loss, (Mapping, list, tuple)) or not all(isinstance(term, Mapping) for term in _listed(loss)):
+        raise Error(
+            f"loss is {loss!r}; give its terms by kind, such as "
+            '{"cross_entropy": {"logits": "student.logits", "labels": "labels"}}, or as a list of these'
+        )
     terms = [{kind: value} for kind, value in loss.items()] if isinstance(loss, Mapping) else list(loss)
     if not terms:
         raise Error("loss has no term")

@@ -298,6 +298,12 @@ def checkpoints(judge):
         return
     if judge.wanted("checkpoint without frozen values"):
         frozen_values_forgotten(judge, "checkpoint without frozen values")
+    if judge.wanted("checkpoint of another workload"):
+        folder = judge.folder()
+        wrong_data.copy_run(whole, folder / "run")
+        judge.command(folder, "maestro-plan", "workload.yaml", "-o", "other.mpl", "--set", "train.global_batch=3")
+        judge.refused("checkpoint of another workload", folder, ["another workload", "maestro-dump diff run/plan.mpl", "--weights COMPONENT=run/"],
+                      "maestro-run", "other.mpl", "--data", "shard.tar", "--steps", 3, "--out", "run", "--resume")
     for name, (change, words) in wrong_data.CHECKPOINTS.items():
         if judge.wanted(name):
             folder = judge.folder()

@@ -199,6 +199,7 @@ RUN_FLAGS = {
     "flag out below a file": (["--steps", "1", "--out", "shard.tar/run"], ["shard.tar"]),
     "flag out not writable": (["--steps", "1", "--out", "/proc/maestro"], ["/proc/maestro"]),
     "flag cache below a file": (["--steps", "1", "--cache", "shard.tar/indexes"], ["--cache", "shard.tar/indexes"]),
+    "flag misspelt": (["--save-evry", "1"], ["unknown option '--save-evry'", "did you mean '--save-every'"]),
     "flag resume without out": (["--steps", "1", "--resume"], ["--out"]),
 }
 

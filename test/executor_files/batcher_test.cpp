@@ -184,10 +184,10 @@ TEST(BatcherTest, namesIdsOutsideTheirRange) {
   std::vector<int64_t> values;
   EXPECT_EQ(write(*makeBatcher(), 0, samples, values).message(),
             "sample 'bad' of shard 'part-0.tar': field 'ids' holds 100 at position [2], outside "
-            "[0, 100)");
+            "[0, 100); the model knows 100: is it made for another vocabulary, or other classes?");
   EXPECT_EQ(write(*makeBatcher(), 1, samples, values).message(),
             "sample 'bad' of shard 'part-0.tar': field 'labels' holds -1 at position [1], outside "
-            "[0, 100) and not the ignored -100");
+            "[0, 100) and not the ignored -100; write -100 where none counts");
 }
 
 TEST(BatcherTest, namesWhatDoesNotFit) {

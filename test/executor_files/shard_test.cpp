@@ -87,6 +87,12 @@ TEST(ShardTest, namesWhatASampleLacks) {
                                HasSubstr("did you mean 'idz'")));
   EXPECT_THAT(refusal(tarMember("k1.ids.jpg", "...") + tarEnd()),
               HasSubstr("'ids.jpg' is not read: store it as ids.npy"));
+  EXPECT_THAT(
+      refusal(tarMember("k1.json", "{\"ids\": [1]}") + tarEnd()),
+      ::testing::AllOf(HasSubstr("it has: json"), HasSubstr("<sample key>.<field>.npy"), HasSubstr("maestro.shards")));
+  EXPECT_THAT(
+      refusal(tarMember("k1.tokens.npy", kIds) + tarEnd()),
+      ::testing::AllOf(HasSubstr("it has: tokens; rename"), HasSubstr("inputs: {FIELD: {to: [COMPONENT.ids]}}")));
 }
 
 TEST(ShardTest, refusesSamplesThatAreTornApart) {

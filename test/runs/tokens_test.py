@@ -167,6 +167,8 @@ def mixes(world):
 
 def refuses(world):
     (world.path / "tiny.bin").write_bytes(b"\1\0" * 16)
+    numpy.arange(1, 200).astype("<i8").tofile(world.path / "i8.bin")
+    numpy.arange(1, 200).astype("<u4").tofile(world.path / "u4.bin")
     (world.path / "odd.bin").write_bytes(b"\1\0" * 100)
     (world.path / "odd.idx").write_bytes(b"something else altogether")
     (world.path / "ragged").mkdir()
@@ -176,7 +178,7 @@ def refuses(world):
     numpy.save(world.path / "half/input_ids.npy", numpy.ones((4, 16), "int64"))
     for data, words, arguments in (
             ("tiny.bin", ["tiny.bin", "16 tokens"], []), ("odd.bin", ["odd.idx", "Megatron"], []), ("ragged", ["labels.npy", "5", "4"], []),
-            ("half", ["half/labels.npy"], []), ("nano.bin", ["--next-token words"], ["--next-token", "words"]),
+            ("i8.bin", ["i8.bin", "64 bits", "numpy.uint16", "i8.idx"], []), ("u4.bin", ["32 bits"], []), ("half", ["half/labels.npy"], []), ("nano.bin", ["--next-token words"], ["--next-token", "words"]),
             ("arrays", ["--next-token", "folder of arrays"], ["--next-token", "labels"])):
         done = world.run(data, "refused", "--steps", 1, *arguments)
         lacks = [word for word in words if word not in done.stderr]
