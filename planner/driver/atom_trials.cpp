@@ -230,14 +230,65 @@ size_t trialOperators(const AtomGraph &graph) {
   return count;
 }
 
-Result<AtomicModel> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
-                                 const std::vector<int64_t> &microBatches, MakePrograms makePrograms) {
+namespace {
+
+/// How late a variant is measured: what makes a layout fit comes before what makes it a little faster. Nothing where
+/// the search never asks for it: what computes again has its losses in as many chunks as there may be.
+std::optional<int> turnOf(const cost_models::AtomicSection &section, const Variant &variant) {
+  bool again = variant.recompute != Recompute::None;
+  if (again && variant.lossChunks != section.mostLossChunks())
+    return std::nullopt;
+  int kept = variant.recompute == Recompute::Full ? 0 : again ? 2 : variant.lossChunks > 1 ? 3 : 1;
+  return kept + (variant.splitBackward ? 4 : 0);
+}
+
+/// Measures variants until there is no more time; the rest is no choice then. Returns how many they are.
+size_t measureInTime(AtomicModel &model, const std::function<bool()> &isOver) {
+  std::map<Variant, int> turns;
+  for (const cost_models::AtomicSection &section : model.sections)
+    for (const Variant &variant : section.variants)
+      if (std::optional<int> turn = turnOf(section, variant); turn && variant != Variant{})
+        turns[variant] = std::min(*turn, turns.try_emplace(variant, *turn).first->second);
+  std::vector<std::pair<int, Variant>> order;
+  for (const auto &[variant, turn] : turns)
+    order.emplace_back(turn, variant);
+  std::sort(order.begin(), order.end());
+  std::set<Variant> known{Variant{}};
+  for (const auto &[turn, variant] : order) {
+    if (isOver())
+      break;
+    for (uint32_t s = 0; s < model.sections.size(); ++s)
+      if (model.sections[s].variants.count(variant))
+        model.costs->of(s, variant);
+    known.insert(variant);
+  }
+  for (cost_models::AtomicSection &section : model.sections) {
+    std::erase_if(section.variants, [&](const Variant &variant) { return !known.count(variant); });
+    std::erase_if(section.lossChunks, [&](uint32_t chunks) {
+      return std::none_of(section.variants.begin(), section.variants.end(),
+                          [&](const Variant &variant) { return variant.lossChunks == chunks; });
+    });
+  }
+  return order.size() + 1 - known.size();
+}
+
+} // namespace
+
+Result<Atoms> collectAtoms(const AtomGraph &graph, const EmitInput &base, const PartitionOptions &partition,
+                           const std::vector<int64_t> &microBatches, MakePrograms makePrograms,
+                           const std::function<bool()> &isOver) {
   auto trials = std::make_shared<Trials>(graph, base, partition, microBatches, std::move(makePrograms));
-  MAESTRO_ASSIGN(AtomicModel model, trials->usual());
-  model.costs = std::make_shared<cost_models::AtomCosts>(
-      [trials](const Variant &variant) { return trials->measure(variant); }, model.costs->known());
-  MAESTRO_TRY(cost_models::check(model));
-  return model;
+  Atoms atoms;
+  MAESTRO_ASSIGN(atoms.model, trials->usual());
+  atoms.model.costs = std::make_shared<cost_models::AtomCosts>(
+      [trials](const Variant &variant) { return trials->measure(variant); }, atoms.model.costs->known());
+  MAESTRO_TRY(cost_models::check(atoms.model));
+  // What is pinned must be there, and is measured as it is asked for.
+  bool isPinned = !partition.recompute.empty() || !partition.splitBackward.empty() || !partition.lossChunks.empty();
+  if (isOver && !isPinned)
+    atoms.left = measureInTime(atoms.model, isOver);
+  MAESTRO_TRY(atoms.model.costs->status());
+  return atoms;
 }
 
 } // namespace maestro::planner

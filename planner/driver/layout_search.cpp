@@ -65,9 +65,9 @@ std::optional<uint32_t> smallestCluster(const SearchProblem &problem) {
 
 } // namespace
 
-void LayoutSearch::limit(std::function<bool()> isOver, std::function<bool()> isTooLateToTune, uint32_t topK) {
-  problem.isOver = std::move(isOver);
-  this->isTooLateToTune = std::move(isTooLateToTune);
+void LayoutSearch::limit(Limits given, uint32_t topK) {
+  limits = std::move(given);
+  problem.isOver = limits.isOver;
   problem.topK = topK;
 }
 
@@ -121,8 +121,11 @@ void LayoutSearch::addPins() {
 }
 
 Status LayoutSearch::collect() {
-  MAESTRO_ASSIGN(problem.model,
-                 collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms));
+  MAESTRO_ASSIGN(Atoms atoms, collectAtoms(graph, base, pins.partition(*base.workload), microBatchSizes(), makePrograms,
+                                           limits.noMoreTrials));
+  problem.model = std::move(atoms.model);
+  problem.isNarrowed = atoms.left > 0;
+  variantsLeft = atoms.left;
   problem.model.stepSamples = base.workload->train.globalBatch;
   mostSamples.assign(problem.model.microBatches.size(), 0);
   if (base.machine.devices > kFewDevices)
@@ -190,7 +193,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> LayoutSearch::programs(size_t rank) co
 Result<cost_models::Simulation> LayoutSearch::simulate(const EmittedPlan &emitted,
                                                        const std::map<std::string, SectionLayout> &layouts) const {
   cost_models::Simulator simulator(problem.steps, problem.budget.tasksAtOnce);
-  bool tunes = !isTooLateToTune || !isTooLateToTune();
+  bool tunes = !limits.isTooLateToTune || !limits.isTooLateToTune();
   return simulateEmitted(emitted, layouts, base.machine, sizes, simulator, tunes);
 }
 
@@ -211,9 +214,14 @@ std::vector<Decision> LayoutSearch::decisions(size_t rank, const cost_models::Si
                                     describe(problem.model, problem.machine, result.compared[1].layout)
                               : "nothing faster was found without them",
                     false});
-  if (result.wasCutShort)
+  std::string left =
+      variantsLeft == 0 ? ""
+                        : fmt::format("; {} ways to compute again, to split backward tasks or to have losses in chunks "
+                                      "were not looked at",
+                                      variantsLeft);
+  if (result.wasCutShort || variantsLeft > 0)
     list.push_back({"deadline", fmt::format("cut in after {} simulations", result.simulations),
-                    "the search would have gone on; another run may find another layout", true});
+                    "the search would have gone on; another run may find another layout" + left, true});
   return list;
 }
 
@@ -231,13 +239,15 @@ std::vector<Candidate> LayoutSearch::beside(std::string layout, const cost_model
 }
 
 Result<Explanation> LayoutSearch::explanation(size_t rank, const cost_models::Simulation &own) const {
+  bool tries = !limits.isTooLateToTry || !limits.isTooLateToTry();
+  ExplainBudget budget{tries ? kExplainTasks : 0};
   if (rank == 0)
-    return explain(problem, result, own, {kExplainTasks});
+    return explain(problem, result, own, budget);
   SearchResult nextBest = result;
   nextBest.layout = result.ranked[rank].layout;
   nextBest.simulation = result.ranked[rank].simulation;
   nextBest.winner = fmt::format("number {}", rank + 1);
-  return explain(problem, nextBest, own, {kExplainTasks});
+  return explain(problem, nextBest, own, budget);
 }
 
 } // namespace maestro::planner

@@ -23,9 +23,15 @@ public:
     problem.steps = sizes.steps;
   }
 
-  /// Ends the search early once `isOver` answers true, and leaves the answer's schedules as they are found where
-  /// `isTooLateToTune` does; null: never. At most so many distinct layouts are kept.
-  void limit(std::function<bool()> isOver, std::function<bool()> isTooLateToTune, uint32_t topK);
+  /// Whether a part of a deadline is over; null: never.
+  struct Limits {
+    std::function<bool()> noMoreTrials;    ///< What was not measured by then is no choice.
+    std::function<bool()> isOver;          ///< The search ends.
+    std::function<bool()> isTooLateToTry;  ///< Alternatives and what-ifs are left out.
+    std::function<bool()> isTooLateToTune; ///< The answer's schedules stay as they are found.
+  };
+  /// At most so many distinct layouts are kept.
+  void limit(Limits limits, uint32_t topK);
   /// The search's problem, by the first trial. Before all that follows.
   Status collect();
   /// Searches on devices of at most `deviceBytes`. InvalidInput where nothing fits.
@@ -60,7 +66,8 @@ private:
   const StepSizes &sizes;
   MakePrograms makePrograms;
   SearchProblem problem;
-  std::function<bool()> isTooLateToTune;
+  Limits limits;
+  size_t variantsLeft = 0;          ///< For which a deadline left no time.
   std::vector<int64_t> mostSamples; ///< By size of micro-batches: of a finer one (finer_sizes.h); 0.
   SearchResult result;
 };

@@ -16,9 +16,9 @@
 namespace maestro::planner {
 namespace {
 
-/// Of a deadline, counted from the command's start, the search may have so much; the rest is for emitting and
-/// explaining the answer.
-constexpr double kSearchShare = 0.6;
+/// Of a deadline, counted from the command's start, so much is for reading and trials, then the search, then
+/// alternatives; the rest is for emitting the answer.
+constexpr double kTrialsShare = 0.4, kSearchShare = 0.6, kTryingShare = 0.7;
 /// With less time left than this the answer's schedules are not tuned: that takes some seconds, which nothing
 /// interrupts.
 constexpr double kTuningSeconds = 10;
@@ -118,7 +118,7 @@ Status Planner::searchLayouts() {
   base.layouts = layouts;
   search = std::make_unique<LayoutSearch>(base, pins, atoms, sizes,
                                           [this](const PartitionOptions &cut) { return makePrograms(cut); });
-  search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), options.topK);
+  search->limit(limits(), options.topK);
   MAESTRO_TRY(search->collect());
   return useSearch(deviceBytes());
 }
@@ -127,6 +127,10 @@ std::function<bool()> Planner::over(double share, double seconds) const {
   if (!options.deadlineSeconds)
     return nullptr;
   return [end = started + share * *options.deadlineSeconds - seconds] { return nowSeconds() > end; };
+}
+
+LayoutSearch::Limits Planner::limits() const {
+  return {over(kTrialsShare, 0), over(kSearchShare, 0), over(kTryingShare, 0), over(1, kTuningSeconds)};
 }
 
 Status Planner::searchOpen() {
@@ -142,7 +146,7 @@ Status Planner::searchOpen() {
                  planner::chooseLayouts(facts, open.pins, summary, workload.train.globalBatch, target.machine.devices));
   open.search = std::make_unique<LayoutSearch>(base, open.pins, open.atoms, sizes,
                                                [this](const PartitionOptions &cut) { return makePrograms(cut); });
-  open.search->limit(over(kSearchShare, 0), over(1, kTuningSeconds), 1);
+  open.search->limit(limits(), 1);
   MAESTRO_TRY(open.search->collect());
   Status status = open.search->run(deviceBytes());
   MAESTRO_TRY(open.search->trials());
@@ -230,6 +234,11 @@ Status Planner::emit(const DiagnosticCollector &diagnostics) {
   input.deviceThreads = target.deviceThreads;
   input.planFolder = std::filesystem::absolute(options.output).parent_path().string();
   readSeconds = nowSeconds() - started;
+  if (options.deadlineSeconds && readSeconds > kTrialsShare * *options.deadlineSeconds)
+    logWarning(
+        fmt::format("--deadline {:g}s: cannot be less than {:.1f} s, which reading the models took, and the time "
+                    "to try and write one layout",
+                    *options.deadlineSeconds, readSeconds));
   MAESTRO_TRY(searchLayouts());
   searchSeconds = nowSeconds() - started - readSeconds;
   MAESTRO_TRY(tryLayouts(0));

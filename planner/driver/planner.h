@@ -72,6 +72,7 @@ private:
 
   /// Whether a share of the deadline is over, less so many seconds; null where there is none.
   std::function<bool()> over(double share, double seconds) const;
+  LayoutSearch::Limits limits() const;
 
   /// Tensors are split where that is pinned, not by search: what is found without pins is for comparison.
   Status searchOpen();

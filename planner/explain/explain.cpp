@@ -44,11 +44,14 @@ public:
 
   Result<Explanation> run(const Simulation &simulation) {
     addComparison();
-    MAESTRO_TRY(addAlternatives());
+    bool tries = tasksLeft + tasksLater > 0;
+    if (tries)
+      MAESTRO_TRY(addAlternatives());
     tasksLeft += tasksLater;
     MAESTRO_TRY(addTimeLimits());
     addMemoryLimit();
-    MAESTRO_TRY(addWhatIfs());
+    if (tries)
+      MAESTRO_TRY(addWhatIfs());
     explanation.quantities = quantitiesOf(problem, result, cuts, simulation);
     return std::move(explanation);
   }
@@ -67,6 +70,8 @@ private:
                             ? std::string(isPinned ? "no layout that obeys is faster" : "no layout is faster")
                             : fmt::format("{} simulated, no layout takes less than {}: a gap of {:.1f} %",
                                           result.simulations, duration(result.lowerBoundSeconds), gap);
+    if (problem.isNarrowed)
+      reach += ", of those that the deadline left";
     if (cost)
       reach += "; " + phraseOfCost(*cost);
     explanation.candidates.push_back({Candidate::Kind::Layout, result.winner,

@@ -44,7 +44,7 @@ struct Explanation {
 };
 
 /// What explaining may spend, in simulated tasks (about 1 µs each). Counted, never clocked. Half of it goes to
-/// alternatives, decision by decision; what it does not reach is left out.
+/// alternatives, decision by decision; what it does not reach is left out. With 0, all alternatives and what-ifs are.
 struct ExplainBudget {
   uint64_t tasks = 1'000'000;
 };

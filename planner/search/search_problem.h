@@ -48,6 +48,7 @@ struct SearchProblem {
   bool baselinesLast = false;           ///< Baselines are looked at only where nothing else is found to fit.
   std::set<std::string> without;        ///< Moves that are left out (moves.h), to see what they bring.
   std::function<bool()> isOver;         ///< A deadline, asked between simulations; null: there is none.
+  bool isNarrowed = false;              ///< Variants are missing that a deadline left no time to measure.
 };
 
 /// One line of the comparison.

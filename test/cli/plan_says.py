@@ -141,8 +141,17 @@ class PlanSays(unittest.TestCase):
         be tried and written in any case."""
         example, cluster = (HERE.parent.parent / "examples" / name for name in ("multimodal/workload.yaml", "clusters/h100x64.yaml"))
         patient = self.seconds("maestro-plan", example, "--cluster", cluster, "-o", "plan.mpl", "--deadline", "60s")
+        shown = self.command("maestro-dump", "plan.mpl", "--explain").stdout
+        self.assertIn("With more", shown)
+        self.assertNotIn("that the deadline left", shown)
         planning = self.seconds("maestro-plan", example, "--cluster", cluster, "-o", "plan.mpl", "--deadline", "1s")
         self.assertLess(planning, 0.85 * patient)
+        said = self.command("maestro-plan", example, "--cluster", cluster, "-o", "plan.mpl", "--deadline", "1ms").stderr
+        self.assertRegex(said, "--deadline 0.001s: cannot be less than [0-9.]+ s, which reading the models took")
+        shown = self.command("maestro-dump", "plan.mpl", "--explain").stdout
+        self.assertNotIn("With more", shown)  # What was not tried is left out, rather than said to bring nothing.
+        self.assertRegex(shown, "deadline = cut in after [0-9]+ simulations.*\n.*; [0-9]+ ways to compute again")
+        self.assertIn("of those that the deadline left", shown)
         decisions = json.loads(self.command("maestro-dump", "plan.mpl", "--format", "json").stdout)["decisions"]
         self.assertIn("deadline", [decision["subject"] for decision in decisions])
 
