@@ -87,7 +87,8 @@ Result<planner::DataSizes> readSizes(const std::vector<std::string> &patterns, c
   logInfo(fmt::format("--data: {}\n{}", looked, std::string_view(table).substr(0, table.size() - 1)));
   return planner::DataSizes{std::move(sizes.values),
                             fmt::format("{} of {} ('{}'){}", which, in, fmt::join(patterns, "', '"),
-                                        files.mixture.empty() ? "" : ", by weight")};
+                                        files.mixture.empty() ? "" : ", by weight"),
+                            sizes.isWhole && areShards};
 }
 
 /// "10s", "500ms", "2m": a number above zero and its unit, in seconds.

@@ -38,6 +38,7 @@ struct DataQuestion {
 struct DataSizes {
   std::vector<int64_t> values; ///< samples × DataQuestion.dims, not empty; 0 where nothing tells.
   std::string what;            ///< "all 256 samples of 2 shards ('shards/*.tar')"
+  bool isWhole = false;        ///< There are no other samples, and they are of sizes of their own.
 };
 
 /// Fails as a run over the data would.

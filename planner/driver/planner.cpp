@@ -23,6 +23,21 @@ constexpr double kTrialsShare = 0.4, kSearchShare = 0.6, kTryingShare = 0.7;
 /// interrupts.
 constexpr double kTuningSeconds = 10;
 
+/// The summary's bounds into the module, which data may have lowered.
+void writeBounds(mlir::ModuleOp module, const GraphSummary &summary) {
+  auto dims = module->getAttrOfType<mlir::DictionaryAttr>(attributes::kDims);
+  if (!dims)
+    return;
+  mlir::NamedAttrList changed(dims);
+  for (const GraphDim &dim : summary.dims)
+    if (auto entry = dims.getAs<mlir::DictionaryAttr>(dim.name)) {
+      mlir::NamedAttrList own(entry);
+      own.set("max", mlir::IntegerAttr::get(mlir::IntegerType::get(module.getContext(), 64), dim.max));
+      changed.set(dim.name, own.getDictionary(module.getContext()));
+    }
+  module->setAttr(attributes::kDims, changed.getDictionary(module.getContext()));
+}
+
 } // namespace
 
 double nowSeconds() {
@@ -45,6 +60,8 @@ Status Planner::make() {
   module = std::move(linked.module);
   MAESTRO_ASSIGN(summary, summarizeGraph(graph(), workload));
   MAESTRO_ASSIGN(sizes, stepSizes(workload, summary, options.stopAfter ? ReadSizes() : options.readSizes));
+  linked.notes.insert(linked.notes.end(), sizes.notes.begin(), sizes.notes.end());
+  writeBounds(*module, summary);
   MAESTRO_TRY(checkCuts(workload, summary));
   MAESTRO_TRY(applyWeightFiles(workload, summary));
   doubts = doubtsOfTables(graph(), summary);

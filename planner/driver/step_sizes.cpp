@@ -97,6 +97,7 @@ public:
       MAESTRO_ASSIGN(data, read(question));
     }
     StepSizes result;
+    lowerBounds(result.notes);
     result.data = data.what;
     draw(result);
     placeData(result.steps);
@@ -120,6 +121,27 @@ private:
   size_t width() const { return graph.dims.size(); }
   size_t samples() const { return width() ? data.values.size() / width() : 0; }
   bool isFromData(size_t dim) const { return samples() > 0 && told[dim]; }
+
+  /// A model allows far longer samples than most data has, and micro-batches must hold the longest: where all samples
+  /// are known, what only the model says gives way to them, but not below the default.
+  void lowerBounds(std::vector<std::string> &notes) {
+    for (size_t d = 0; d < graph.dims.size(); ++d) {
+      GraphDim &dim = graph.dims[d];
+      if (!dim.maxIsSaid || dim.sum || !data.isWhole || !isFromData(d))
+        continue;
+      int64_t most = kDefaultLength;
+      for (size_t sample = 0; sample < samples(); ++sample)
+        most = std::max(most, data.values[sample * width() + d]);
+      most = (most + dim.multipleOf - 1) / dim.multipleOf * dim.multipleOf;
+      if (most >= dim.max)
+        continue;
+      dim.maxSource = fmt::format("no sample is longer ({}), and the model allows {}; dims.{}.max sets it", data.what,
+                                  dim.max, dim.name);
+      notes.push_back(
+          fmt::format("dims.{}: max {}, as no sample is longer; the model allows {}", dim.name, most, dim.max));
+      dim.max = most;
+    }
+  }
 
   /// As declared.
   void draw(StepSizes &result) const {

@@ -64,6 +64,7 @@ struct GraphDim {
   std::array<int64_t, kQuartiles> quartiles = {}; ///< Likewise, ascending; 0: nothing is known.
   double presence = 1;                            ///< Of all samples, those that have any.
   std::optional<std::string> unpadded;            ///< Samples of equal length only share a micro-batch, and why.
+  bool maxIsSaid = false;                         ///< By a model's metadata alone.
   std::string maxSource = {};                     ///< Where max is from, for people.
 };
 

@@ -75,6 +75,7 @@ std::vector<GraphDim> collectDims(mlir::func::FuncOp graph) {
     dim.sum = entry.getAs<mlir::StringAttr>("combine").getValue() == "sum";
     if (auto max = entry.getAs<mlir::IntegerAttr>("max"))
       dim.max = max.getInt();
+    dim.maxIsSaid = entry.get("max_said") != nullptr;
     if (auto source = entry.getAs<mlir::StringAttr>("max_source"))
       dim.maxSource = source.getValue().str();
     if (auto multiple = entry.getAs<mlir::IntegerAttr>("multiple_of"))

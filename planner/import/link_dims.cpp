@@ -112,8 +112,9 @@ Result<Linker::Bound> Linker::boundOf(const std::string &name, const DimSpec &sp
   Bound bound{spec.max.value_or(otherwise), spec.max ? "" : "default"};
   if (!spec.max)
     for (auto [component, said] : boundsOf(kSaidBoundsAttribute, name))
-      if (bound.source == "default" || said < bound.most)
-        bound = {said, fmt::format("component '{}' says so, maestro.bounds", workload.components[component].name)};
+      if (!bound.isSaid || said < bound.most)
+        bound = {said, fmt::format("component '{}' says so, maestro.bounds", workload.components[component].name),
+                 true};
   for (auto [component, length] : boundsOf(kDimBoundsAttribute, name)) {
     if (spec.max && *spec.max > length)
       return Status::invalidInput(
@@ -184,6 +185,8 @@ Status Linker::describeDims() {
     mlir::NamedAttrList entry;
     entry.set("combine", builder.getStringAttr(how));
     entry.set("max", builder.getI64IntegerAttr(bound.most));
+    if (bound.isSaid)
+      entry.set("max_said", builder.getUnitAttr());
     entry.set("max_source",
               builder.getStringAttr(spec.max ? fmt::format("declared: dims.{}.max", name)
                                              : fmt::format("{}; dims.{}.max sets it", bound.source, name)));

@@ -88,7 +88,8 @@ private:
   Status describeDims();
   struct Bound {
     int64_t most = 1;
-    std::string source; ///< "" where the workload says it.
+    std::string source;  ///< "" where the workload says it.
+    bool isSaid = false; ///< By a model's metadata.
   };
   std::vector<std::pair<size_t, int64_t>> boundsOf(llvm::StringRef attribute, const std::string &dim);
   Result<Bound> boundOf(const std::string &name, const DimSpec &spec, int64_t otherwise);

@@ -71,6 +71,35 @@ TEST(StepSizes, DataTellsAndIsNamed) {
   EXPECT_EQ(c.graph.dims[1].presence, 1);
 }
 
+TEST(StepSizes, AllOfTheDataLowersWhatModelsAloneSay) {
+  auto read = [](bool isWhole) {
+    return [=](const DataQuestion &) -> Result<DataSizes> {
+      return DataSizes{{1, 10, 0, 0, 1, 2001, 3, 0}, "data", isWhole};
+    };
+  };
+  Case whole, part, declared;
+  for (Case *c : {&whole, &part, &declared}) {
+    c->graph.dims[1].max = 131'072;
+    c->graph.dims[1].maxIsSaid = c != &declared;
+  }
+  whole.graph.dims[3].max = 4096; // Which no field tells.
+  whole.graph.dims[3].maxIsSaid = true;
+  StepSizes sizes = whole.take(read(true));
+  EXPECT_EQ(whole.graph.dims[1].max, 2008); // A multiple of 8.
+  EXPECT_EQ(whole.graph.dims[3].max, 4096);
+  EXPECT_THAT(sizes.notes, ElementsAre("dims.seq: max 2008, as no sample is longer; the model allows 131072"));
+  EXPECT_THAT(Case::quantity(sizes, "sizes.seq.bound").source, HasSubstr("no sample is longer (data)"));
+  part.take(read(false));
+  declared.take(read(true));
+  EXPECT_EQ(part.graph.dims[1].max, 131'072);
+  EXPECT_EQ(declared.graph.dims[1].max, 131'072);
+  Case shorter; // Not below the default, nor above what the model says.
+  shorter.graph.dims[1].max = 4096;
+  shorter.graph.dims[1].maxIsSaid = true;
+  shorter.take([](const DataQuestion &) -> Result<DataSizes> { return DataSizes{{1, 10, 0, 0}, "data", true}; });
+  EXPECT_EQ(shorter.graph.dims[1].max, 1024);
+}
+
 TEST(StepSizes, WithoutDataAsDeclaredElseAtTheBounds) {
   Case c;
   c.workload.synthetic["images"] = {SizeDistribution::Kind::Constant, 2, 0};
