@@ -26,14 +26,14 @@ void Job::watch() {
   std::unique_lock lock(mutex);
   while (!stopping && !world->abort().isRaised()) {
     for (uint32_t rank = 0; rank < facts.ranks; ++rank)
-      if (seating.here().has(rank))
+      if (seatTable.here().has(rank))
         ranks.beat(rank);
     changed.wait_for(lock, kEvery, [&] { return stopping; });
     int64_t now = transport::nowNs();
     if (now - std::exchange(lastLook, now) >
         kSecond) // This process was held up itself: so may others have been, until just now.
       patientUntil = now + kBeatNs;
-    if (!seating.watches)
+    if (!seatTable.watches)
       continue;
     for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
       uint64_t count =
