@@ -17,7 +17,8 @@ void Job::startWatching() {
 /// kernel may take long, so the limits grow with the longest work that was seen.
 void Job::watch() {
   constexpr int64_t kSecond = 1'000'000'000, kPatience = 10;
-  constexpr int64_t kBeatNs = 3 * kSecond, kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
+  constexpr int64_t kBeatNs = 6 * kSecond, // As the control connection's: busy machines keep a process waiting for 3.
+      kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
   constexpr auto kEvery = std::chrono::milliseconds(250);
   const transport::Progress &ranks = world->abort().progress();
   std::vector<uint64_t> seen(facts.ranks, 0);
