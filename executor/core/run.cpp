@@ -200,6 +200,10 @@ private:
     if (!options.seed)
       seed = state.seed;
     logInfo(fmt::format("resuming after step {} from {}", step, found->path));
+    if (options.steps && step >= *options.steps && !options.evaluate)
+      logInfo(fmt::format(
+          "--steps {}: the run has come to step {}; --steps counts from its beginning, and nothing is left to do",
+          *options.steps, step));
     return Status();
   }
 

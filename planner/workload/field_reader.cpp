@@ -201,11 +201,44 @@ Status FieldReader::require(const std::string &key, const char *example) {
   return wrong(map, pathOf(key), fmt::format("is missing; write {}", example));
 }
 
+namespace {
+
+/// Where other trainers' settings are: "" of keys that none has.
+std::string_view placeOf(std::string_view key) {
+  constexpr std::pair<std::string_view, std::string_view> kPlaces[] = {
+      {"lr", "train.optimizer: {adamw: {lr: 1e-3}}"},
+      {"learning_rate", "train.optimizer: {adamw: {lr: 1e-3}}"},
+      {"weight_decay", "train.optimizer: {adamw: {weight_decay: 0.01}}"},
+      {"batch_size", "train.global_batch, of all devices together"},
+      {"per_device_train_batch_size", "train.global_batch, of all devices together"},
+      {"gradient_accumulation_steps", "train.global_batch, which planning cuts into micro-batches"},
+      {"warmup_steps", "train.schedule: {warmup_steps: 100}"},
+      {"max_grad_norm", "train.clip_grad_norm"},
+      {"steps", "an option of the run: maestro-run --steps"},
+      {"max_steps", "an option of the run: maestro-run --steps"},
+      {"epochs", "an option of the run: maestro-run --steps; without it, one pass over the data"},
+      {"num_train_epochs", "an option of the run: maestro-run --steps; without it, one pass over the data"},
+      {"bf16", "train.precision: bf16"},
+      {"fp16", "train.precision: bf16"},
+      {"max_length", "dims.seq.max"},
+      {"max_seq_length", "dims.seq.max"},
+  };
+  for (auto [name, place] : kPlaces)
+    if (name == key)
+      return place;
+  return "";
+}
+
+} // namespace
+
 Status FieldReader::finish() const {
   for (const auto &[key, value] : map.entries)
-    if (std::find(known.begin(), known.end(), key) == known.end())
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      std::string_view place = placeOf(key);
       return Status::invalidInput(fmt::format("{}: unknown key '{}'{}; known here: {}", value.place, pathOf(key),
-                                              didYouMean(key, known), fmt::join(known, ", ")));
+                                              place.empty() ? didYouMean(key, known) : fmt::format("; it is {}", place),
+                                              fmt::join(known, ", ")));
+    }
   return {};
 }
 

@@ -304,6 +304,12 @@ def checkpoints(judge):
         judge.command(folder, "maestro-plan", "workload.yaml", "-o", "other.mpl", "--set", "train.global_batch=3")
         judge.refused("checkpoint of another workload", folder, ["another workload", "maestro-dump diff run/plan.mpl", "--weights COMPONENT=run/"],
                       "maestro-run", "other.mpl", "--data", "shard.tar", "--steps", 3, "--out", "run", "--resume")
+    if judge.wanted("checkpoint beyond the steps"):
+        folder = judge.folder()
+        wrong_data.copy_run(whole, folder / "run")
+        done = judge.command(folder, "maestro-run", "plan.mpl", "--data", "shard.tar", "--steps", 1, "--out", "run", "--resume")
+        told = "--steps 1: the run has come to step 2" in done.stderr + done.stdout
+        judge.verdict("checkpoint beyond the steps", done, [] if told and done.returncode == 0 else ["nothing is said of --steps 1"])
     for name, (change, words) in wrong_data.CHECKPOINTS.items():
         if judge.wanted(name):
             folder = judge.folder()

@@ -45,6 +45,18 @@ train:
 synthetic: {seq: lognormal(512, 0.6), images: 2}
 )yaml";
 
+TEST(Workload, SaysWhereOtherTrainersSettingsAre) {
+  for (auto [setting, words] :
+       {std::pair("train.lr=1e-4", "'train.lr'; it is train.optimizer: {adamw: {lr: 1e-3}}; known"),
+        std::pair("train.batch_size=8", "it is train.global_batch"),
+        std::pair("train.epochs=3", "it is an option of the run: maestro-run --steps"),
+        std::pair("train.glob_batch=3", "did you mean 'global_batch'?")}) {
+    auto result = parseWorkload(kKd, "kd.yaml", {setting});
+    ASSERT_FALSE(result) << setting;
+    EXPECT_THAT(std::string(result.status().message()), ::testing::HasSubstr(words));
+  }
+}
+
 TEST(Workload, ReadsEveryKey) {
   auto result = parseWorkload(kKd, "jobs/kd.yaml");
   ASSERT_TRUE(result) << result.status().message();
