@@ -56,23 +56,30 @@ def metrics(out: pathlib.Path) -> list[dict]:
 
 
 def parity(machine, name, case, seconds):
-    """Losses and gradients beside the CPU's, and two runs the same: ranks as processes, which map each other's memory, and as threads."""
-    cases, found = machine.folder / "cases", []
-    for attempt in range(2):
-        out = cases / f"{name}-out{attempt}"
+    """Losses and gradients beside the CPU's, and two runs the same. Ranks are processes, which map each other's memory, and at last threads."""
+    cases, found, several = machine.folder / "cases", [], case["devices"] > 1
+    deadline = time.monotonic() + seconds
+    for attempt in range(3 if several else 2):
+        out, threads = cases / f"{name}-out{attempt}", attempt == 2
         # Threads share the GPU's context: a kernel that is loaded when it is first launched may wait for what other ranks' streams wait for.
         status, said = machine.run("maestro-run", case["plans"][machine.kind()], "--data", *case["data"], "--out", out, "--steps", case["steps"], "--save-gradients",
-                                   "--quiet", *(["--ranks", "processes"] if case["devices"] > 1 and attempt == 0 else []), seconds=seconds / 2, cwd=cases,
-                                   settings={"CUDA_MODULE_LOADING": "EAGER"} if case["devices"] > 1 and attempt == 1 else {})
+                                   "--quiet", *(["--ranks", "processes"] if several and not threads else []), seconds=min(deadline - time.monotonic(), 20 if threads else seconds), cwd=cases,
+                                   settings={"CUDA_MODULE_LOADING": "EAGER"} if threads else {})
+        if status and threads:
+            return judged(case, found, cases / f"{name}.safetensors") | {"good": False, "threads": {"status": status, "said": said[-1500:]}}
         if status:
             return {"good": False, "status": status, "said": said[-2000:]}
         found.append(out)
+    return judged(case, found, cases / f"{name}.safetensors")
+
+
+def judged(case, found, gradients):
     expected = case["losses"]
     losses = [line["loss"] for line in metrics(found[0])]
     errors = [abs(a - b) / abs(b) for a, b in zip(losses, expected)]
     result = {"losses": losses, "loss_errors": errors}
     good = len(errors) == len(expected) and all(error <= limit for error, limit in zip(errors, case["loss_limits"]))
-    own, theirs = safetensors(found[0] / "gradients.safetensors"), safetensors(cases / f"{name}.safetensors")
+    own, theirs = safetensors(found[0] / "gradients.safetensors"), safetensors(gradients)
     wrong = {}
     for key, limit in case["gradient_limits"].items():
         over = [error for a, b in zip(own[key], theirs[key]) if not (error := abs(a - b)) <= limit]  # Not numbers, too.
@@ -80,7 +87,7 @@ def parity(machine, name, case, seconds):
             wrong[key] = [over[0], limit]
     result["wrong_gradients"] = wrong
     good = good and not wrong
-    same = all((found[0] / relative).read_bytes() == (found[1] / relative).read_bytes()
+    same = all((found[0] / relative).read_bytes() == (other / relative).read_bytes() for other in found[1:]
                for relative in (path.relative_to(found[0]) for path in found[0].glob("checkpoint-*/*.safetensors")))
     return {"good": good and same, "repeats": same, **result}
 
@@ -172,7 +179,7 @@ def parts_of(machine: Machine, all_cases: dict) -> dict:
     """By name, the most valuable first: the most seconds, and what is done. What goes wrong in one costs its own time alone."""
     def runs(part):
         named = {name: case for name, case in all_cases.items() if bool(case.get("speed")) == (part is speed)}
-        return {name: (75 if part is speed else 40, lambda seconds, name=name, case=case: part(machine, name, case, seconds)) for name, case in named.items()}
+        return {name: (75 if part is speed else 20 + 20 * case["devices"], lambda seconds, name=name, case=case: part(machine, name, case, seconds)) for name, case in named.items()}
 
     comparisons = runs(parity)
     single = {name: part for name, part in comparisons.items() if all_cases[name]["devices"] == 1}
