@@ -86,8 +86,8 @@ CallResult call(const Library &library, std::string_view kernel, const std::vect
   Kernel &made = **prepared;
   constexpr uintptr_t kAlignment = 256; // A GPU's; a CPU's is 64.
   std::vector<uint8_t> scratch(made.scratchBytes() + kAlignment + 64, kGuardByte);
-  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + kAlignment - 1) /
-                                           kAlignment * kAlignment);
+  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + kAlignment - 1) / kAlignment *
+                                           kAlignment);
   std::string implementation = typeid(made).name();
   Status status = made.run(sources, targets, aligned);
   for (const Tensor &tensor : outputs)
