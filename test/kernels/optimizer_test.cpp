@@ -21,8 +21,9 @@ std::vector<Judged> judgedLibraries() {
   return {{&subject(), true}};
 #else
   std::vector<Judged> all;
-  for (std::shared_ptr<Library> library : {std::shared_ptr(createCpuLibrary()), std::shared_ptr(createReferenceLibrary()),
-                                           std::shared_ptr(cuda::host::createHostLibrary())})
+  for (std::shared_ptr<Library> library :
+       {std::shared_ptr(createCpuLibrary()), std::shared_ptr(createReferenceLibrary()),
+        std::shared_ptr(cuda::host::createHostLibrary())})
     all.push_back({library.get(), all.size() == 2, library});
   return all;
 #endif
@@ -235,7 +236,8 @@ void expectMuon(const Library &library, int64_t rows, int64_t columns, bool nest
 TEST(Optimizer, MuonMakesMatricesNearlyOrthogonal) {
   for (const auto &[library, isOfGpus, held] : judgedLibraries())
     for (auto [rows, columns] : {std::pair{24, 96}, {80, 16}, {32, 32}, {1, 40}, {40, 1}})
-      for (bool nesterov : {false, true}) // On a GPU in bf16, as PyTorch's own: a square's small singular values are noise.
+      for (bool nesterov :
+           {false, true}) // On a GPU in bf16, as PyTorch's own: a square's small singular values are noise.
         expectMuon(*library, rows, columns, nesterov, nesterov, !isOfGpus ? 1e-4 : rows == columns ? 0.5 : 0.1);
 }
 
