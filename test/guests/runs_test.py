@@ -1,5 +1,4 @@
-"""In two guests with Soft-RoCE a plan leaves the bytes over RDMA that it leaves in one process: teacher and student with stages and replicas, three
-modalities. A killed process, a stopped one and a pulled cable end all with one cause. Where one guest has no RDMA, or the way is closed, the job uses TCP and says
+"""In two guests with Soft-RoCE a plan leaves the bytes over RDMA that it leaves in one process: teacher and student with stages and replicas. A killed process, a stopped one and a pulled cable end all with one cause. Where one guest has no RDMA, or the way is closed, the job uses TCP and says
 why, or is refused on all."""
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ sys.path.insert(0, str(HERE.parent / "runs"))
 import runs  # noqa: E402: found by the line above
 from guests import Guests, Missing  # noqa: E402
 from machines import Job  # noqa: E402
-from machines_test import EXAMPLES, FOUR, disturbed, same_bits, send  # noqa: E402
+from machines_test import disturbed, same_bits, send  # noqa: E402
 from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files  # noqa: E402
 
 STEPS = 3
@@ -23,16 +22,11 @@ DROP_ROCE = ["sh", "-c", "modprobe -a cls_u32 act_gact sch_ingress && tc qdisc a
              "u32 match ip protocol 17 0xff match ip dport 4791 0xffff action drop"]
 
 
-def plans(scratch):
-    """As machines_test's, a tenth of their size: guests compute a thousand times slower."""
+def distillation(scratch):
+    """As machines_test's, a tenth of its size: guests compute a thousand times slower."""
     workload = scratch.path / "kd.yaml"
     workload.write_text(DISTILLATION.format(lr=1e-3, teacher=runs.exported(runs.zoo_case("llama_logits")), student=runs.exported(runs.zoo_case("qwen3_logits"))))
-    bench = scratch.bench()
-    return {
-        "kd": bench.plan(workload, "kd", *STAGES_AND_REPLICAS, "--set", "dims.seq.max=8", "--set", "train.global_batch=4"),
-        "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=2", "--set",
-                                 "dims.seq.max=16"),
-    }
+    return scratch.bench().plan(workload, "kd", *STAGES_AND_REPLICAS, "--set", "dims.seq.max=8", "--set", "train.global_batch=4")
 
 
 def alone_in(guests, scratch):
@@ -139,16 +133,15 @@ def other_provider(scratch, guests, plan):
 def main() -> int:
     scratch = runs.Scratch("guests")
     os.chdir(scratch.path)
-    made = plans(scratch)
+    kd = distillation(scratch)
     try:
         guests = Guests(scratch.path)
     except Missing as what:
         print(f"skip: this machine lacks {what}")
         return 77
     with guests:
-        kd = made["kd"]
         before = resources(guests)
-        same_bits(scratch, made, lambda _: [("over verbs", guests, 2), ("over verbs", guests, 4)], alone_in(guests, scratch), STEPS,
+        same_bits(scratch, {"kd": kd}, lambda _: [("over verbs", guests, 2), ("over verbs", guests, 4)], alone_in(guests, scratch), STEPS,
                   ["--transport", "verbs"])
         chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
         chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
