@@ -199,8 +199,6 @@ TEST_P(CollectivesTest, ReductionsSumInMemberOrder) {
                         {3, {}, 1 << 20},
                         {16, {3000}, 4 << 10}};
   for (const Case &each : cases) {
-    if (each.members > 5 && std::get<0>(GetParam()) == DeviceKind::CudaNccl)
-      continue; // 240 communicators.
     if (each.members > mostRanks(GetParam()))
       continue;
     Group group(GetParam(), each.members, each.counts, each.stagingBytes);
