@@ -101,7 +101,7 @@ Result<std::unique_ptr<Cluster>> Cluster::join(plan::Plan &plan, const RunOption
   return std::unique_ptr<Cluster>(new Cluster(std::move(met), ranks, options.transport));
 }
 
-Seating Cluster::seating() const {
+Seats Cluster::seats() const {
   return {ranks, control->processes(), control->process(), /*isForked=*/false, /*watches=*/control->process() == 0};
 }
 

@@ -34,7 +34,7 @@ public:
 
   transport::RankRange here() const { return own; }
   bool isRoot(const World &world) const { return here().has(world.root()); }
-  Seating seating() const;
+  Seats seats() const;
   /// Opens the ways to the others and writes to each of them once. The world must outlive this; from now on an end here
   /// is everybody's.
   Status connect(const plan::Plan &plan, World &world);

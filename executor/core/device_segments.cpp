@@ -31,12 +31,11 @@ struct Letter {
 
 class Placement {
 public:
-  Placement(const plan::Plan &plan, World &world, const Seating &seating)
-      : plan(plan), world(world), segments(world.reach()), here(seating.here()),
-        post(world.post(seating.here().first)) {
+  Placement(const plan::Plan &plan, World &world, const Seats &seats)
+      : plan(plan), world(world), segments(world.reach()), here(seats.here()), post(world.post(seats.here().first)) {
     for (uint32_t rank : world.bulkPeersOf(here))
       if (segments.isMapped(rank) && !segments.isBulkApart(rank))
-        others.insert({seating.beside(rank).first, seating.beside(rank).end});
+        others.insert({seats.beside(rank).first, seats.beside(rank).end});
   }
 
   Result<DeviceSegments> run() {
@@ -192,10 +191,10 @@ private:
 
 } // namespace
 
-Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seating &seating) {
+Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seats &seats) {
   if (!haveOwnMemory(plan))
     return DeviceSegments();
-  return Placement(plan, world, seating).run();
+  return Placement(plan, world, seats).run();
 }
 
 } // namespace maestro::executor

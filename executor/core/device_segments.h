@@ -10,7 +10,7 @@
 // Nobody has to write there yet: ends are made afterwards.
 #pragma once
 
-#include "executor/core/seating.h"
+#include "executor/core/seats.h"
 #include "executor/core/world.h"
 #include "executor/device/device_segment.h"
 
@@ -24,6 +24,6 @@ using DeviceSegments = std::vector<std::unique_ptr<DeviceSegment>>;
 
 /// By all processes of the job, when their devices are open. Says once a process why a rank's bulk is in the host's
 /// memory. Unavailable where a device has too little memory.
-Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seating &seating);
+Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seats &seats);
 
 } // namespace maestro::executor

@@ -63,12 +63,12 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   std::unique_ptr<Job> job(new Job(plan, options));
   MAESTRO_ASSIGN(job->batcher, data::Batcher::create(symbolSpecs(plan), fieldSpecs(plan)));
   job->world = options.world;
-  job->seating = options.seating;
+  job->seatTable = options.seats;
   if (!job->world) {
     MAESTRO_ASSIGN(job->ownWorld,
                    World::create(plan, job->facts, {options.evaluates, options.growth, 1, false, options.adapts}));
     job->world = job->ownWorld.get();
-    job->seating.ranks = job->facts.ranks;
+    job->seatTable.ranks = job->facts.ranks;
   }
   auto order = options.fileOrder ? wavefront::Order::FileOrder : wavefront::Order::Wavefront;
   job->scheduler = std::make_unique<ScheduleCache>(
@@ -77,8 +77,8 @@ Result<std::unique_ptr<Job>> Job::create(const plan::Plan &plan, const JobOption
   if (options.validates)
     job->evaluations = std::make_unique<ScheduleCache>(plan, job->facts, *job->batcher,
                                                        ScheduleCache::Options{{.evaluates = true}, order, 0});
-  job->stepValues.emplace(plan, job->facts, job->seating.here(), options.evaluates);
-  job->evaluationValues.emplace(plan, job->facts, job->seating.here(), true);
+  job->stepValues.emplace(plan, job->facts, job->seatTable.here(), options.evaluates);
+  job->evaluationValues.emplace(plan, job->facts, job->seatTable.here(), true);
   job->startWatching();
   MAESTRO_TRY(job->createWorkers());
   return job;
@@ -90,7 +90,7 @@ Status Job::createWorkers() {
   mailboxes.resize(facts.ranks);
   workers.resize(facts.ranks);
   std::vector<std::unique_ptr<Device>> devices(facts.ranks);
-  for (uint32_t rank = seating.here().first; rank < seating.here().end; ++rank) {
+  for (uint32_t rank = seatTable.here().first; rank < seatTable.here().end; ++rank) {
     RankDeviceOptions deviceOptions;
     deviceOptions.rank = rank;
     deviceOptions.onFailure = [this, rank](const Status &status) {
@@ -110,8 +110,8 @@ Status Job::createWorkers() {
     if (options.traceCapacity > 0)
       devices[rank]->enableTrace(options.traceCapacity);
   }
-  MAESTRO_ASSIGN(deviceSegments, placeBulkOnDevices(plan, *world, seating));
-  for (uint32_t rank = seating.here().first; rank < seating.here().end; ++rank) {
+  MAESTRO_ASSIGN(deviceSegments, placeBulkOnDevices(plan, *world, seatTable));
+  for (uint32_t rank = seatTable.here().first; rank < seatTable.here().end; ++rank) {
     WorkerOptions own;
     own.seed = options.seed;
     own.evaluates = options.evaluates;
@@ -131,7 +131,7 @@ Status Job::createWorkers() {
     }
     (trains(rank) ? anyTrainingRank : anyFrozenRank) = true;
   }
-  tellsOfData = seating.here().first;
+  tellsOfData = seatTable.here().first;
   while (anyTrainingRank && !(workers[tellsOfData] && trains(tellsOfData)))
     ++tellsOfData;
   return Status();
@@ -150,7 +150,7 @@ void Job::end() {
     report(driverRank(), transport::LaneKind::Driver, transport::Activity::Finished);
   }
   // A rank that ran ahead may wait for somebody who has ended; where processes share an end, the root ends them all.
-  if (!threads.empty() && world && (isRoot() || !seating.isForked))
+  if (!threads.empty() && world && (isRoot() || !seatTable.isForked))
     world->abort().raise(transport::Abort::kSupervisor, "the run has ended");
   for (std::thread &thread : threads)
     thread.join();

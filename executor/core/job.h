@@ -13,7 +13,7 @@
 #include "executor/core/own_values.h"
 #include "executor/core/parameters.h"
 #include "executor/core/schedule_cache.h"
-#include "executor/core/seating.h"
+#include "executor/core/seats.h"
 #include "executor/core/step_ranks.h"
 #include "executor/core/transfer.h"
 #include "executor/core/worker.h"
@@ -55,7 +55,7 @@ struct JobOptions {
   std::function<bool()> wantsToStop;
   /// Where ranks are several processes: how the others are reached, and which ranks are where.
   World *world = nullptr;
-  Seating seating;
+  Seats seats;
 };
 
 /// What a step came to.
@@ -80,8 +80,8 @@ public:
 
   const Topology &topology() const { return facts; }
   const World &worldOfRanks() const { return *world; }
-  const Seating &seats() const { return seating; }
-  bool isRoot() const { return seating.here().has(world->root()); }
+  const Seats &seats() const { return seatTable; }
+  bool isRoot() const { return seatTable.here().has(world->root()); }
   /// Whether the station is in this process.
   bool isHere(uint32_t station) const { return workers[facts.stations[station].rank] != nullptr; }
   /// For loading, while no step is under way: the station's memory and the device that it is on.
@@ -179,7 +179,7 @@ private:
   void report(uint32_t rank, transport::LaneKind lane, transport::Activity activity, const char *what = nullptr) const;
   void onDeviceSign(uint32_t rank, DeviceSign sign);
   /// The rank in whose lane this thread, which drives all ranks here, reports.
-  uint32_t driverRank() const { return isRoot() ? world->root() : seating.here().first; }
+  uint32_t driverRank() const { return isRoot() ? world->root() : seatTable.here().first; }
   class DriverWaits;
   void watch();
   void startWatching();
@@ -188,7 +188,7 @@ private:
   const plan::Plan &plan;
   JobOptions options;
   Topology facts;
-  Seating seating;
+  Seats seatTable;
   std::unique_ptr<World> ownWorld;
   World *world = nullptr;
   std::unique_ptr<data::Batcher> batcher;

@@ -30,8 +30,8 @@ Status Job::gather(const Gathering &gathering, const TakePiece &take) {
 }
 
 Status Job::gatherStretch(const Stretch &stretch, const TakePiece &take) {
-  bool takes = seating.here().has(stretch.taker);
-  if (seating.areTogether(facts.stations[stretch.source].rank, stretch.taker))
+  bool takes = seatTable.here().has(stretch.taker);
+  if (seatTable.areTogether(facts.stations[stretch.source].rank, stretch.taker))
     return takes ? readInPieces(station(stretch.source).instance(), device(stretch.source), stretch.kind,
                                 stretch.parameter, take, stretch.begin, stretch.end)
                  : Status();

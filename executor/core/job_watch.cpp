@@ -17,7 +17,9 @@ void Job::startWatching() {
 /// kernel may take long, so the limits grow with the longest work that was seen.
 void Job::watch() {
   constexpr int64_t kSecond = 1'000'000'000, kPatience = 10;
-  constexpr int64_t kBeatNs = 3 * kSecond, kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
+  constexpr int64_t kWaitNs = 10 * kSecond, kWorkNs = 60 * kSecond;
+  // Between machines as long as the control connection's: a busy one keeps a process waiting for 3.
+  const int64_t beatNs = (seatTable.isForked || seatTable.processes == 1 ? 3 : 6) * kSecond;
   constexpr auto kEvery = std::chrono::milliseconds(250);
   const transport::Progress &ranks = world->abort().progress();
   std::vector<uint64_t> seen(facts.ranks, 0);
@@ -26,14 +28,14 @@ void Job::watch() {
   std::unique_lock lock(mutex);
   while (!stopping && !world->abort().isRaised()) {
     for (uint32_t rank = 0; rank < facts.ranks; ++rank)
-      if (seating.here().has(rank))
+      if (seatTable.here().has(rank))
         ranks.beat(rank);
     changed.wait_for(lock, kEvery, [&] { return stopping; });
     int64_t now = transport::nowNs();
     if (now - std::exchange(lastLook, now) >
         kSecond) // This process was held up itself: so may others have been, until just now.
-      patientUntil = now + kBeatNs;
-    if (!seating.watches)
+      patientUntil = now + beatNs;
+    if (!seatTable.watches)
       continue;
     for (uint32_t rank = 0; rank < facts.ranks; ++rank) {
       uint64_t count =
@@ -44,7 +46,7 @@ void Job::watch() {
       seen[rank] = count;
       since[rank] = now;
     }
-    transport::StallLimits limits{kBeatNs, kWaitNs, std::max(kWorkNs, kPatience * longest), kPatience};
+    transport::StallLimits limits{beatNs, kWaitNs, std::max(kWorkNs, kPatience * longest), kPatience};
     if (auto stall = ranks.findStall(limits); stall && now >= patientUntil && !stopping) {
       lock.unlock();
       noteFailure(stall->rank, Status::unavailable(stall->text));

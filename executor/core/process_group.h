@@ -24,7 +24,7 @@ public:
 
   uint32_t rank() const { return ownRank; }
   bool isRoot() const { return ownRank == world.root(); }
-  Seating seating() const { return {ranks, /*processes=*/ranks, ownRank, /*isForked=*/true, /*watches=*/isRoot()}; }
+  Seats seats() const { return {ranks, /*processes=*/ranks, ownRank, /*isForked=*/true, /*watches=*/isRoot()}; }
   /// Root only, once threads may exist: a rank that dies ends the job with its cause.
   void supervise();
   /// Root only, when all ranks have nothing left to do but to end by themselves: returns when they have.

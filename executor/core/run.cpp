@@ -216,7 +216,7 @@ private:
     jobOptions.wantsToStop = [this] { return stopRequested.load() || (options.wantsToStop && options.wantsToStop()); };
     if (processes || cluster) {
       jobOptions.world = world.get();
-      jobOptions.seating = cluster ? cluster->seating() : processes->seating();
+      jobOptions.seats = cluster ? cluster->seats() : processes->seats();
     }
     jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
     MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));

@@ -17,7 +17,7 @@ constexpr double kGiga = 1e9;
 
 void TrafficReport::fill(const plan::Plan &plan, const Job &job, metrics::StepRecord &record) {
   const Topology &topology = job.topology();
-  const Seating &seats = job.seats();
+  const Seats &seats = job.seats();
   before.resize(topology.rings.size() + 2 * size_t{seats.processes}, 0);
   for (uint32_t e = record.edges.size(); e < plan->edges()->size(); ++e)
     record.edges.push_back({plan->edges()->Get(e)->name()->str()});

@@ -149,8 +149,8 @@ def main() -> int:
         other_provider(scratch, guests, kd)
         restarted(scratch, guests, kd)
         rough(scratch, guests, kd)
-        disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 7, "process 1 (guest1", 1, save_every=1)
-        disturbed(scratch, "process 1 is stopped", guests, kd, send(guests, 1, signal.SIGSTOP), 15, "process 1 (guest1", 1, save_every=1)
+        disturbed(scratch, "process 1 is killed", guests, kd, send(guests, 1, signal.SIGKILL), 12, "process 1 (guest1", 1, save_every=1)
+        disturbed(scratch, "process 1 is stopped", guests, kd, send(guests, 1, signal.SIGSTOP), 20, "process 1 (guest1", 1, save_every=1)
         guests.run(1, "pkill", "-KILL", "-f", "bin/maestro-run")
         scratch.check("nothing is left of queue pairs and memory", resources(guests) == before, f"{before} before, {resources(guests)} after")
 
@@ -167,7 +167,7 @@ def main() -> int:
         def unplug(_):
             guests.plug(1, False)
             return {1}
-        disturbed(scratch, "a cable is pulled", guests, kd, unplug, 15, "process 1 (guest1", 1, save_every=1)
+        disturbed(scratch, "a cable is pulled", guests, kd, unplug, 20, "process 1 (guest1", 1, save_every=1)
     return scratch.finish()
 
 

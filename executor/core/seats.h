@@ -7,7 +7,7 @@
 
 namespace maestro::executor {
 
-struct Seating {
+struct Seats {
   uint32_t ranks = 0, processes = 1;
   uint32_t process = 0;  ///< This one.
   bool isForked = false; ///< All processes share one end of the job; else each has its own.
