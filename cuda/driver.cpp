@@ -2,6 +2,8 @@
 
 #include "base/loaded_library.h"
 
+#include <cstdlib>
+
 namespace maestro::cuda {
 namespace {
 
@@ -9,7 +11,12 @@ constexpr const char *kLibrary = "libcuda.so.1";
 constexpr const char *kRemedy =
     "install or update the NVIDIA driver (525 or newer), or plan for CPUs (--set cluster.device=cpu)";
 
+/// Streams whose work goes to the GPU by one queue wait for each other's waits, and those of ranks that share a GPU
+/// would wait in a circle. The driver reads this when it is initialised; the most that it takes, instead of its 8.
+void askForWorkQueues() { (void)::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
+
 Result<Driver> load() {
+  askForWorkQueues();
   LoadedLibrary library{kLibrary};
   if (!library)
     return Status::unavailable(std::string("a GPU needs the NVIDIA driver, whose library ") + kLibrary +

@@ -19,22 +19,24 @@ import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT / "test" / "runs"), str(ROOT / "test" / "cuda"), str(ROOT / "examples" / "large")]
+sys.path[:0] = [str(ROOT / "test" / "runs"), str(ROOT / "test" / "cuda"), str(ROOT / "examples" / "large"), str(ROOT / "bench" / "gpu")]
 
 import runs  # noqa: E402: first, it says where the others are
 
 import runs_test  # noqa: E402
 import shards  # noqa: E402
+import step  # noqa: E402
 import tolerances  # noqa: E402
 from tools import losses, safetensors  # noqa: E402
 
-BUILD = ROOT / "build" / "release"
-PROGRAMS = [BUILD / "bin" / "maestro-run", *(BUILD / "test" / name for name in ("device_test", "kernels_device_test", "world_test"))]
+PROGRAMS = ["bin/maestro-run", "bin/maestro-profile", "test/device_test", "test/kernels_device_test", "test/world_test"]
 KINDS = ["h100-sxm", "h200"]
 MOST_BYTES = 60 << 20
 # Published widths, so many layers as start quickly; without weights, which are seeded there.
-SPEED = {"llama-1b": ("1b", 8), "llama-8b": ("8b", 2)}
-SEQUENCE, SPEED_STEPS, SPEED_BATCH = 4096, 6, 4
+SPEED = {"llama-1b": ("1b", 8, 4096), "llama-8b": ("8b", 2, 4096)}
+SPEED_STEPS, SPEED_BATCH = 8, 4
+# Cases, speeds and GPUs, where a test has no time for all.
+REHEARSAL = ["gpt2", "replicas"], {"llama-tiny": ("tiny", 1, 64)}, KINDS[:1]
 SPEED_WORKLOAD = """\
 components: {{model: {{model: {graph}}}}}
 dims: {{batch: {{combine: sum, max: 1}}, seq: {{combine: max, max: {sequence}}}}}
@@ -59,22 +61,22 @@ def source_hash() -> str:
     return digest.hexdigest()
 
 
-def copy_programs(folder: pathlib.Path) -> None:
+def copy_programs(build: pathlib.Path, folder: pathlib.Path) -> None:
     folder.mkdir()
     wanted = set()
-    for program in PROGRAMS:
+    for program in (build / name for name in PROGRAMS):
         shutil.copy(program, folder / program.name)
         subprocess.run(["strip", folder / program.name], check=True)
         wanted |= libraries(program)
     for path in wanted:
         shutil.copy(path.resolve(), folder / path.name)
-    shutil.copy(BUILD / "bin" / "maestro-kernels.fatbin", folder)
+    shutil.copy(build / "bin" / "maestro-kernels.fatbin", folder)
 
 
 def plan(bench, name, model, devices, *arguments):
     """One for each kind of GPU and for the CPU."""
     return {kind: bench.plan(model, f"{name}-{kind}", "--set", f"cluster.device={kind}", "--set", f"cluster.devices_per_node={devices}", *arguments)
-            for kind in ["cpu", *KINDS]}
+            for kind in ["cpu", *bench.kinds]}
 
 
 def copied(folder: pathlib.Path, model: pathlib.Path) -> pathlib.Path:
@@ -84,12 +86,13 @@ def copied(folder: pathlib.Path, model: pathlib.Path) -> pathlib.Path:
     return folder / model.name
 
 
-def make_cases(folder: pathlib.Path) -> dict:
+def make_cases(folder: pathlib.Path, names: list[str], speed: dict, kinds: list[str]) -> dict:
     """Runs each on the CPU; what it leaves is what the GPU is held against."""
     folder.mkdir()
     scratch = runs.Scratch("gpu", folder)
     bench, cases = scratch.bench(), {}
-    for name, (case_name, devices, plan_arguments) in runs_test.CASES.items():
+    bench.kinds = kinds
+    for name, (case_name, devices, plan_arguments) in ((name, runs_test.CASES[name]) for name in names):
         case = runs.zoo_case(case_name)
         model = runs_test.model(scratch, name, case)
         model = copied(folder, model) if model.suffix == ".onnx" else model
@@ -103,15 +106,15 @@ def make_cases(folder: pathlib.Path) -> dict:
                                                                   for key, gradient in gradients.items() if gradient.size}}
         shutil.move(out / "gradients.safetensors", folder / f"{name}.safetensors")
         shutil.rmtree(out)
-        cases[name] = {"plans": {kind: plans[kind].name for kind in KINDS}, "devices": devices, **expected,
+        cases[name] = {"plans": {kind: plans[kind].name for kind in kinds}, "devices": devices, "graph_steps": 60 if kinds == KINDS else 3, **expected,
                        "data": [str(path.relative_to(folder)) for path in sorted(pathlib.Path(folder / f"{name}-data").glob("*"))],
                        "steps": runs_test.STEPS}
-    for name, (size, layers) in SPEED.items():
-        cases[f"speed-{name}"] = make_speed(bench, folder, name, size, layers)
+    for name, (size, layers, sequence) in speed.items():
+        cases[f"speed-{name}"] = make_speed(bench, folder, name, size, layers, sequence)
     return cases
 
 
-def make_speed(bench, folder, name, size, layers):
+def make_speed(bench, folder, name, size, layers, sequence):
     import large
     import torch
 
@@ -119,27 +122,32 @@ def make_speed(bench, folder, name, size, layers):
     ids = (torch.zeros(2, 64, dtype=torch.int64, device="meta"), {0: "batch", 1: "seq"})
     large.export(network, folder / f"{name}.onnx", {"input_ids": ids}, ["logits"])
     workload = folder / f"{name}.yaml"
-    workload.write_text(SPEED_WORKLOAD.format(graph=f"{name}.onnx", sequence=SEQUENCE, batch=SPEED_BATCH))
+    workload.write_text(SPEED_WORKLOAD.format(graph=f"{name}.onnx", sequence=sequence, batch=SPEED_BATCH))
     plans = {kind: bench.plan(workload, f"speed-{name}-{kind}", "--set", f"cluster.device={kind}", "--set", "cluster.devices_per_node=1", "--pin", "*.micro_batch=1")
-             for kind in KINDS}
+             for kind in bench.kinds}
     # As llm.q counts: six for each weight but the embedding's, and the half of attention that causality leaves.
     weights = sum(parameter.numel() for key, parameter in network.named_parameters() if "embed_tokens" not in key)
     width = network.config.hidden_size
-    return {"plans": {kind: plans[kind].name for kind in KINDS}, "devices": 1, "steps": SPEED_STEPS, "speed": True,
-            "flops_per_token": 6 * weights + 6 * layers * width * SEQUENCE}
+    return {"plans": {kind: plans[kind].name for kind in bench.kinds}, "devices": 1, "steps": SPEED_STEPS, "speed": True,
+            "flops_per_token": 6 * weights + 6 * layers * width * sequence,
+            "least": step.least_seconds(runs.summary(bench, plans[bench.kinds[0]]), {"seq": sequence}, SPEED_BATCH)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu.tar.xz")
-    out = parser.parse_args().out
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--rehearsal", action="store_true", help="Few and small cases, for the fake driver")
+    options = parser.parse_args()
+    out = options.out
+    what = REHEARSAL if options.rehearsal else (list(runs_test.CASES), SPEED, KINDS)
     with tempfile.TemporaryDirectory(prefix="maestro-gpu-") as made:
         folder = pathlib.Path(made)
-        copy_programs(folder / "bin")
-        cases = make_cases(folder / "cases")
+        copy_programs(options.build, folder / "bin")
+        cases = make_cases(folder / "cases", *what)
         (folder / "pack.json").write_text(json.dumps({"sources": source_hash(), "cases": cases}, indent=1))
         out.parent.mkdir(parents=True, exist_ok=True)
-        with lzma.open(out, "wb", preset=2) as file, tarfile.open(fileobj=file, mode="w") as archive:
+        with lzma.open(out, "wb", preset=0 if options.rehearsal else 2) as file, tarfile.open(fileobj=file, mode="w") as archive:
             archive.add(folder, ".")
     size = out.stat().st_size
     print(f"{out}: {size / 2**20:.1f} MiB")

@@ -15,6 +15,7 @@ import pathlib
 BYTES_PER_S, FLOPS_PER_S = 4.8e12, 989.4e12  # An H200's data sheet; an H100 moves 3.35e12.
 SIZES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2, "bool": 1}
 NONE = 2**32 - 1
+ONCE_A_STEP, NEVER = ("Norm", "Update"), ("Evaluate",)
 
 
 class Plan:
@@ -76,6 +77,28 @@ def flops(kernel: str, plan: Plan, call: dict, inputs: list, outputs: list) -> i
     return products * elements(q) * k[1][position] // (2 if plan.attribute(call, "causal") else 1)
 
 
+def kernels_of(plan: Plan, executable: dict, program: dict) -> dict[str, list]:
+    """By kernel: calls, bytes, operations, the least seconds."""
+    kinds = collections.defaultdict(lambda: [0, 0, 0, 0.0])
+    for call in program["calls"]:
+        kernel = plan.document["kernels"][call["kernel"]]
+        inputs, outputs = ([plan.shape(executable, buffer) for buffer in call[side]] for side in ("inputs", "outputs"))
+        moved, work = bytes_moved(kernel, inputs, outputs), flops(kernel, plan, call, inputs, outputs)
+        for i, amount in enumerate((1, moved, work, max(moved / BYTES_PER_S, work / FLOPS_PER_S))):
+            kinds[kernel][i] += amount
+    return kinds
+
+
+def least_seconds(document: dict, sizes: dict[str, int], micro_batches: int) -> dict[str, float]:
+    """By kernel, of a step of so many micro-batches."""
+    plan, least = Plan(document, sizes), collections.defaultdict(float)
+    for executable in document["executables"]:
+        for program in executable["programs"]:
+            for kernel, kind in kernels_of(plan, executable, program).items():
+                least[kernel] += kind[3] * (0 if program["kind"] in NEVER else 1 if program["kind"] in ONCE_A_STEP else micro_batches)
+    return dict(least)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("plan", type=pathlib.Path)
@@ -84,17 +107,7 @@ def main() -> None:
     plan = Plan(json.loads(options.plan.read_text()), {name: int(size) for name, size in (each.split("=") for each in options.set)})
     for executable in plan.document["executables"]:
         for program in executable["programs"]:
-            kinds = collections.defaultdict(lambda: [0, 0, 0, 0.0])
-            for call in program["calls"]:
-                kernel = plan.document["kernels"][call["kernel"]]
-                inputs, outputs = ([plan.shape(executable, buffer) for buffer in call[side]] for side in ("inputs", "outputs"))
-                moved = bytes_moved(kernel, inputs, outputs)
-                work = flops(kernel, plan, call, inputs, outputs)
-                kind = kinds[kernel]
-                kind[0] += 1
-                kind[1] += moved
-                kind[2] += work
-                kind[3] += max(moved / BYTES_PER_S, work / FLOPS_PER_S)
+            kinds = kernels_of(plan, executable, program)
             total = sum(kind[3] for kind in kinds.values())
             print(f"{executable['name']} {program['kind']}: {len(program['calls'])} calls, at least {total * 1e3:.2f} ms")
             for kernel, (count, moved, work, seconds) in sorted(kinds.items(), key=lambda item: -item[1][3]):

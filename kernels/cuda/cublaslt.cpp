@@ -98,7 +98,7 @@ public:
   Status enqueue(const Launch &launch, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs,
                  CUdeviceptr scratch) override {
     float alpha = 1;
-    CUdeviceptr bases[3] = {inputs[0], inputs[1], outputs[0]};
+    CUdeviceptr bases[] = {inputs[0], inputs[1], outputs[0], biased ? inputs[2] : 0};
     for (CUdeviceptr base : bases)
       if (base % kAlignment)
         return Status::internal(
@@ -183,8 +183,13 @@ Result<Operation> CublasLtLibrary::makeOperation(bool transposeA, bool transpose
   };
   MAESTRO_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, transposeB ? CUBLAS_OP_T : CUBLAS_OP_N)); // Its a is our b.
   MAESTRO_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, transposeA ? CUBLAS_OP_T : CUBLAS_OP_N));
-  if (biased)
+  if (biased) {
     MAESTRO_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    // The choice of an algorithm reads from the address how aligned the bias will be.
+    const void *likeAll = reinterpret_cast<const void *>(uintptr_t{kAlignment});
+    MAESTRO_CUBLASLT_TRY(library, cublasLtMatmulDescSetAttribute, made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &likeAll,
+                         sizeof likeAll);
+  }
   return operation;
 }
 

@@ -37,7 +37,8 @@ PreparedKernel prepareAdam(const Call &call) {
     p.scalars = o.in<float>(4);
     p.cleared = o.out<float>(3);
     p.copy.data = o.out(4);
-    p.packed = aligned(p.param) && aligned(p.m) && aligned(p.v) && aligned(p.grad) && aligned(p.cleared);
+    p.packed = aligned(p.param) && aligned(p.m) && aligned(p.v) && aligned(p.grad) && aligned(p.cleared) &&
+               aligned(p.copy.data);
   }));
   return prepared(std::move(sequence));
 }
@@ -58,7 +59,8 @@ PreparedKernel prepareSgd(const Call &call) {
     p.scalars = o.in<float>(3);
     p.cleared = o.out<float>(2);
     p.copy.data = o.out(3);
-    p.packed = aligned(p.param) && aligned(p.momentumBuffer) && aligned(p.grad) && aligned(p.cleared);
+    p.packed =
+        aligned(p.param) && aligned(p.momentumBuffer) && aligned(p.grad) && aligned(p.cleared) && aligned(p.copy.data);
   }));
   return prepared(std::move(sequence));
 }

@@ -47,7 +47,15 @@ __device__ void finishUpdate(float *to, const Quartet &param, float *cleared, co
   storeQuartet(to + at, param, left, packed);
   if (cleared)
     storeQuartet(cleared + at, {}, left, packed);
-  if (copy.data)
+  if (copy.data && packed && copy.dtype == DType::BF16) { // As one access, as usual.
+    Bf16 items[kUpdatesPerThread];
+#pragma unroll
+    for (int i = 0; i < kUpdatesPerThread; ++i)
+      items[i] = fromFloat<Bf16>(param.v[i]);
+    uint64_t word;
+    memcpy(&word, items, sizeof word);
+    *reinterpret_cast<uint64_t *>(static_cast<Bf16 *>(copy.data) + at) = word;
+  } else if (copy.data)
 #pragma unroll
     for (int i = 0; i < kUpdatesPerThread; ++i)
       if (i < left)

@@ -52,6 +52,21 @@ TEST(CudaDeviceLimits, ABlockThatDoesNotFitIsNamed) {
   EXPECT_EQ(device->allocatedBytes(), uint64_t{6} << 20);
 }
 
+TEST(CudaDeviceLimits, RanksOfAProcessThatWouldWaitForEachOthersWaitsAreRefused) {
+  CudaDeviceOptions options;
+  options.runsKernels = false;
+  std::vector<Result<std::unique_ptr<Device>>> devices;
+  for (int rank = 0; rank < 5; ++rank)
+    EXPECT_TRUE(devices.emplace_back(createCudaDevice(options)).isOk());
+  EXPECT_THAT(messageOf(options), AllOf(HasSubstr("is used by 5 ranks of this process, as many as its 32 work queues"),
+                                        HasSubstr("--ranks processes")));
+  options.device = 1;
+  EXPECT_TRUE(createCudaDevice(options).isOk());
+  devices.pop_back();
+  options.device = 0;
+  EXPECT_TRUE(createCudaDevice(options).isOk());
+}
+
 TEST(CudaDeviceLimits, MemoryOfOthersIsRegisteredOnceForAllRanks) {
   auto memory = std::move(*transport::SharedMemory::create(1 << 20));
   CudaDeviceOptions options;

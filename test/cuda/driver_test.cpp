@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <span>
+#include <unistd.h>
 
 using namespace maestro;
 using namespace maestro::cuda;
@@ -18,6 +23,27 @@ namespace {
   std::exit(0);
 }
 
+/// Twenty streams of one GPU wait for what the last of them does. Ends with 0, or is ended where they wait in a circle.
+[[noreturn]] void waitForTheLastStream() {
+  ::alarm(2);
+  auto context = std::move(*Context::open(0));
+  context->makeCurrent();
+  const Driver &driver = context->driver();
+  void *word = nullptr;
+  (void)driver.cuMemHostAlloc(&word, 64, 0);
+  std::memset(word, 0, 64);
+  auto address = reinterpret_cast<CUdeviceptr>(word);
+  std::array<CUstream, 20> streams{};
+  for (CUstream &stream : streams)
+    (void)driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  for (CUstream stream : std::span(streams).first(streams.size() - 1))
+    (void)driver.cuStreamWaitValue64(stream, address, 1, CU_STREAM_WAIT_VALUE_GEQ);
+  (void)driver.cuStreamWriteValue64(streams.back(), address, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+  for (CUstream stream : streams)
+    (void)driver.cuStreamSynchronize(stream);
+  ::_exit(0);
+}
+
 class DriverDeathTest : public testing::Test {
 protected:
   void SetUp() override {
@@ -25,6 +51,7 @@ protected:
     ::setenv("LD_LIBRARY_PATH", MAESTRO_FAKE_CUDA_FOLDER, 1);
   }
   void TearDown() override {
+    ::unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
     for (const char *name : {"DEVICES", "VERSION", "IN_USE"})
       ::unsetenv((std::string("MAESTRO_FAKE_CUDA_") + name).c_str());
   }
@@ -60,6 +87,12 @@ TEST_F(DriverDeathTest, SaysThatTheGpuIsInUse) {
   EXPECT_EXIT(
       openAndTell(1), testing::ExitedWithCode(0),
       "GPU 1 \\(NVIDIA H100.*\\): cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE .*; another process has it");
+}
+
+TEST_F(DriverDeathTest, StreamsOfAGpuDoNotShareAWorkQueue) {
+  EXPECT_EXIT(waitForTheLastStream(), testing::ExitedWithCode(0), "");
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1); // The driver's own choice.
+  EXPECT_EXIT(waitForTheLastStream(), testing::KilledBySignal(SIGALRM), "");
 }
 
 TEST_F(DriverDeathTest, TheFakeWantsAContext) {

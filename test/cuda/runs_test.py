@@ -37,6 +37,8 @@ CASES = {  # name: case, devices, arguments of maestro-plan
     "stages": ("gpt2_logits", 2, ["--pin", "*.stages=2"]),
     "tensor": ("gpt2_logits", 2, ["--pin", "*.tensor=2"]),
     "distillation": ("gpt2_logits", 2, []),
+    "muon": ("mlp_dropout", 1, ["--set", 'train.optimizer=[{muon: {parameters: ["first.weight", "second.weight"]}}, sgd]']),
+    "adafactor": ("mlp_dropout", 1, ["--set", "train.optimizer=adafactor", "--set", "train.ema=0.9"]),
     "chunks": ("gpt2_logits", 1, ["--pin", "*.loss_chunks=64"]),  # Some without rows: a micro-batch has fewer.
 }
 
@@ -65,7 +67,10 @@ def near(found, expected, limit):
 
 
 def loss_limits(name):
-    return [tolerances.BF16_LOSS] * STEPS if name == "bf16" else [tolerances.LOSS] + [tolerances.SECOND_LOSS] * (STEPS - 1)
+    if name == "bf16":
+        return [tolerances.BF16_LOSS] * STEPS
+    later = tolerances.BF16_LOSS if name == "muon" else tolerances.SECOND_LOSS  # Whose products are bf16 on a GPU.
+    return [tolerances.LOSS] + [later] * (STEPS - 1)
 
 
 def wrong_gradients(found, expected):
@@ -96,6 +101,10 @@ def judge(scratch, name, case_name, devices, plan_arguments):
     for step, limit in enumerate(loss_limits(name)):
         here, there = losses(found[0])[step], losses(cpu)[step]
         scratch.check(f"{name} loss of step {step + 1}", near([here], [there], limit), f"{here}, on the CPU {there}")
+    for path in newest_checkpoint(found[0]).glob("*.ema.safetensors"):
+        here, there = (safetensors(newest_checkpoint(folder) / path.name)[0] for folder in (found[0], cpu))
+        off = {key: float(abs(values - there[key]).max()) for key, values in here.items()}
+        scratch.check(f"{name} averages", len(off) > 1 and all(off[key] <= 1e-4 * abs(there[key]).max() + 1e-5 for key in off), f"{off}")
     if name != "bf16":
         wrong = wrong_gradients(*(safetensors(folder / "gradients.safetensors")[0] for folder in (found[0], cpu)))
         scratch.check(f"{name} gradients", not wrong, f"off: {wrong}" if wrong else "")

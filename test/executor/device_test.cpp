@@ -2,6 +2,7 @@
 // it too, and so does a GPU's, with whatever driver there is.
 #include "executor/device/device.h"
 #ifdef MAESTRO_CUDA
+#include "cuda/context.h"
 #include "executor/device/cuda/cuda_device.h"
 #endif
 
@@ -32,7 +33,8 @@ std::unique_ptr<Device> late(const transport::Abort *abort, std::span<std::byte>
   return createLateCpuDevice(kernels::createCpuLibrary(), optionsWith(abort), {3});
 }
 #ifdef MAESTRO_CUDA
-std::unique_ptr<Device> cuda(const transport::Abort *abort, std::span<std::byte> shared) {
+std::unique_ptr<Device> onGpu(const transport::Abort *abort, std::span<std::byte> shared) {
+  static auto kept = cuda::Context::open(0); // Making a context takes a real GPU longer than a test does.
   CudaDeviceOptions options;
   options.abort = abort;
   options.shared = {shared};
@@ -457,7 +459,7 @@ TEST(LateDevice, EndsABlockWithAFault) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceSuite, testing::Values(&prompt, &late));
 #ifdef MAESTRO_CUDA
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceSuite, testing::Values(&cuda));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceSuite, testing::Values(&onGpu));
 #endif
 
 } // namespace

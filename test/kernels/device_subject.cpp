@@ -1,6 +1,7 @@
 // The kernels of a GPU where they run: calls are programs of a CUDA device, with whatever driver there is.
 #include "test/kernels/subject.h"
 
+#include "cuda/context.h"
 #include "executor/device/cuda/cuda_device.h"
 
 #include <algorithm>
@@ -26,6 +27,9 @@ public:
   Result<Device *> get() {
     if (device)
       return device.get();
+    if (!kept) { // A context is made once: on a GPU that takes longer than most tests.
+      MAESTRO_ASSIGN(kept, maestro::cuda::Context::open(0));
+    }
     executor::CudaDeviceOptions options;
     MAESTRO_ASSIGN(device, executor::createCudaDevice(options));
     MAESTRO_ASSIGN(memory, device->allocate(kBlockBytes, "operands"));
@@ -35,6 +39,7 @@ public:
   void drop() { device.reset(); }
 
 private:
+  std::unique_ptr<maestro::cuda::Context> kept;
   std::unique_ptr<Device> device;
   Address memory;
 };

@@ -84,8 +84,10 @@ CallResult call(const Library &library, std::string_view kernel, const std::vect
   if (!*prepared)
     return {Status(), false, ""};
   Kernel &made = **prepared;
-  std::vector<uint8_t> scratch(made.scratchBytes() + 128, kGuardByte);
-  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) & ~uintptr_t{63});
+  constexpr uintptr_t kAlignment = 256; // A GPU's; a CPU's is 64.
+  std::vector<uint8_t> scratch(made.scratchBytes() + kAlignment + 64, kGuardByte);
+  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + kAlignment - 1) / kAlignment *
+                                           kAlignment);
   std::string implementation = typeid(made).name();
   Status status = made.run(sources, targets, aligned);
   for (const Tensor &tensor : outputs)

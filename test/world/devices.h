@@ -3,6 +3,7 @@
 
 #include "executor/device/device.h"
 #ifdef MAESTRO_CUDA
+#include "cuda/context.h"
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/device/cuda/cuda_segment.h"
 #include "transport/nccl/nccl.h"
@@ -38,6 +39,7 @@ inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world,
   auto onFailure = [&world, rank](const Status &status) { world.abort().raise(rank, status); };
 #ifdef MAESTRO_CUDA
   if (kind == DeviceKind::Cuda || kind == DeviceKind::CudaNccl) {
+    static auto kept = cuda::Context::open(0); // Making a context takes a real GPU longer than a test does.
     CudaDeviceOptions options;
     options.rank = rank;
     options.device = rank;
@@ -213,6 +215,18 @@ using Setting = std::tuple<DeviceKind, RankKind>;
 inline std::string settingName(const testing::TestParamInfo<Setting> &info) {
   constexpr const char *kNames[] = {"Prompt", "Late", "Cuda", "CudaNccl"};
   return std::string(kNames[static_cast<size_t>(std::get<0>(info.param))]) + nameOf(std::get<1>(info.param));
+}
+
+/// As many as the machine's GPUs serve, where ranks are threads. NCCL's ways take two streams for each pair.
+inline uint32_t mostRanks(const Setting &setting) {
+#ifdef MAESTRO_CUDA
+  if (std::get<0>(setting) == DeviceKind::CudaNccl)
+    return 5;
+  if (std::get<0>(setting) == DeviceKind::Cuda && std::get<1>(setting) != RankKind::Processes)
+    return 5 * static_cast<uint32_t>(*cuda::Context::count());
+#endif
+  (void)setting;
+  return UINT32_MAX;
 }
 
 inline const auto kSettings =

@@ -164,5 +164,26 @@ TEST_P(FailingFabricTest, EveryOperationMayBeTheLast) {
 INSTANTIATE_TEST_SUITE_P(All, FailingFabricTest, testing::Values(DeviceKind::Prompt, DeviceKind::Late),
                          [](const auto &info) { return info.param == DeviceKind::Prompt ? "Prompt" : "Late"; });
 
+#ifdef MAESTRO_CUDA
+TEST(CudaNcclLimits, ARankOfMorePeersThanStreamsAreIndependentForIsRefused) {
+  World world(20);
+  transport::SegmentPlan plan(world.ranks());
+  transport::NcclPlaces places;
+  for (uint32_t other = 1; other < world.ranks(); ++other)
+    places.plan(plan, other, 0);
+  auto segments = transport::Segments::create(world.memory(), plan, {0, 1});
+  ASSERT_TRUE(segments.isOk()) << segments.status().message();
+  auto open = [&](uint32_t peers) {
+    transport::NcclOptions options{0, 0, {}};
+    for (uint32_t other = 1; other <= peers; ++other)
+      options.peers.insert(other);
+    return transport::NcclFabric::open(options, places, *segments, world.abort());
+  };
+  EXPECT_TRUE(open(13).isOk());
+  EXPECT_EQ(open(14).status().message(), "it exchanges with 14 ranks, and by NCCL a GPU's work queues serve 13; plan "
+                                         "for smaller groups of replicas");
+}
+#endif
+
 } // namespace
 } // namespace maestro::executor::test

@@ -184,6 +184,10 @@ public:
         context(std::move(context)) {}
 
   Status prepare(const NcclPlaces &places) {
+    if (peers().size() > kMaxPeers)
+      return Status::unavailable("it exchanges with " + std::to_string(peers().size()) +
+                                 " ranks, and by NCCL a GPU's work queues serve " + std::to_string(kMaxPeers) +
+                                 "; plan for smaller groups of replicas");
     for (const auto &[pair, where] : places.ways()) {
       if (pair.first == options.rank && peers().contains(pair.second)) {
         auto &way = outgoing[pair.second] = std::make_unique<Outgoing>();

@@ -44,6 +44,9 @@ public:
 
   /// "NCCL 2.28.9"
   virtual std::string name() const = 0;
+  /// Others that a rank may write to and be written by. Each way has a stream, and where streams share a work queue of
+  /// the GPU (there are 32, of which the rank's own device has six), a transfer may be behind what waits for it.
+  static constexpr size_t kMaxPeers = (32 - 6) / 2;
   /// Several ranks on one GPU, which it allows from 2.30 on, where it is told before start().
   static constexpr int kSharesGpus = 23000;
   virtual int version() const = 0;

@@ -24,30 +24,26 @@ uint64_t roundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / un
 Arena::~Arena() {
   const cuda::Driver &driver = context.driver();
   context.makeCurrent();
-  if (stream)
-    (void)driver.cuStreamDestroy(stream);
   if (mapped > 0)
     (void)driver.cuMemUnmap(base, mapped);
   if (reserved > 0)
     (void)driver.cuMemAddressFree(base, reserved);
 }
 
-Result<CUdeviceptr> Arena::allocate(uint64_t bytes, std::string_view purpose) {
+Result<CUdeviceptr> Arena::allocate(uint64_t bytes, std::string_view purpose, CUstream stream) {
   uint64_t offset = used;
   if (bytes > UINT64_MAX / 2 || offset > UINT64_MAX / 2)
     return Status::unavailable(fmt::format("cannot allocate {} bytes for {} on {}", bytes, purpose, context.name()));
   MAESTRO_TRY(grow(offset + roundUp(std::max<uint64_t>(bytes, 1), kAlignment), purpose));
   used = offset + roundUp(std::max<uint64_t>(bytes, 1), kAlignment);
-  MAESTRO_TRY(zero(base + offset, bytes));
+  MAESTRO_TRY(zero(base + offset, bytes, stream));
   return base + offset;
 }
 
-Status Arena::zero(CUdeviceptr start, uint64_t bytes) {
+Status Arena::zero(CUdeviceptr start, uint64_t bytes, CUstream stream) const {
   if (bytes == 0)
     return Status();
   const cuda::Driver &driver = context.driver();
-  if (!stream)
-    MAESTRO_CUDA_TRY(driver, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
   MAESTRO_CUDA_TRY(driver, cuMemsetD8Async, start, 0, bytes, stream);
   MAESTRO_CUDA_TRY(driver, cuStreamSynchronize, stream);
   return Status();

@@ -17,8 +17,8 @@ public:
   ~Arena();
   Arena(const Arena &) = delete;
 
-  /// The address of a new, zeroed block. Unavailable where the GPU's memory is full.
-  Result<CUdeviceptr> allocate(uint64_t bytes, std::string_view purpose);
+  /// The address of a new block, zeroed on the stream before this returns. Unavailable where the GPU's memory is full.
+  Result<CUdeviceptr> allocate(uint64_t bytes, std::string_view purpose, CUstream stream);
   /// Maps at least so much from the start on.
   Status grow(uint64_t bytes, std::string_view purpose);
 
@@ -28,10 +28,9 @@ public:
 private:
   Status reserve();
   Status map(uint64_t bytes);
-  Status zero(CUdeviceptr start, uint64_t bytes);
+  Status zero(CUdeviceptr start, uint64_t bytes, CUstream stream) const;
 
   const cuda::Context &context;
-  CUstream stream = nullptr; ///< On which blocks are zeroed, whatever the queues wait for.
   CUdeviceptr base = 0;
   uint64_t reserved = 0, mapped = 0, used = 0, granule = 0;
 };

@@ -3,6 +3,7 @@
 
 #include "executor/device/cuda/cuda_program.h"
 #include "executor/device/cuda/cuda_queues.h"
+#include "executor/device/cuda/gpu_share.h"
 #include "executor/device/cuda/outgoing.h"
 #include "executor/device/cuda/queue_kernels.h"
 #include "kernels/cuda/gpu_library.h"
@@ -55,6 +56,7 @@ public:
     MAESTRO_ASSIGN(int count, cuda::Context::count());
     MAESTRO_ASSIGN(auto context, cuda::Context::open(static_cast<int>(options.device) % count));
     MAESTRO_TRY(checkGpu(*context, options));
+    MAESTRO_ASSIGN(GpuShare share, GpuShare::take(*context));
     std::vector<RegisteredMemory> shared;
     for (std::span<std::byte> mapping : options.shared) {
       MAESTRO_ASSIGN(auto registered, RegisteredMemory::create(*context, mapping));
@@ -67,8 +69,8 @@ public:
     if (options.runsKernels) {
       MAESTRO_ASSIGN(library, kernels::cuda::createGpuLibrary(*module, *context));
     }
-    std::unique_ptr<CudaDevice> device(
-        new CudaDevice(options, std::move(context), std::move(shared), std::move(module), std::move(library), kernels));
+    std::unique_ptr<CudaDevice> device(new CudaDevice(options, std::move(context), std::move(share), std::move(shared),
+                                                      std::move(module), std::move(library), kernels));
     MAESTRO_ASSIGN(device->queues,
                    CudaQueues::create(*device->context, device->options,
                                       [programs = &device->programs](const kernels::cuda::Failure &failure) {
@@ -86,7 +88,7 @@ public:
   // ---- memory
 
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
-    MAESTRO_ASSIGN(CUdeviceptr start, arena.allocate(bytes, purpose));
+    MAESTRO_ASSIGN(CUdeviceptr start, arena.allocate(bytes, purpose, queues->aside()));
     totalBytes += bytes;
     return add({{start, false}, {}});
   }
@@ -215,11 +217,12 @@ private:
     transport::Target far; ///< Where it is reached by a fabric.
   };
 
-  CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context,
+  CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context, GpuShare share,
              std::vector<RegisteredMemory> shared, std::unique_ptr<kernels::cuda::Module> module,
              std::unique_ptr<kernels::cuda::Library> library, QueueKernels kernels)
-      : options(options), context(std::move(context)), shared(std::move(shared)), module(std::move(module)),
-        kernels(kernels), arena(*this->context), programs(std::move(library), *this->context) {
+      : options(options), context(std::move(context)), share(std::move(share)), shared(std::move(shared)),
+        module(std::move(module)), kernels(kernels), arena(*this->context),
+        programs(std::move(library), *this->context) {
     resolved.reserve(64); // More than most commands have.
   }
 
@@ -227,16 +230,15 @@ private:
   bool launchGraph(const CudaProgram &program) {
     LaunchGraphs::Way way = program.graphs->next(resolved);
     context->makeCurrent();
-    bool isThere =
-        way == LaunchGraphs::Way::Replay ||
-        (way == LaunchGraphs::Way::Record && program.graphs->record(queues->recorder(), [&](CUstream stream) {
-          const OperandRef *operand = program.operands.data();
-          for (const CudaProgram::Call &call : program.calls) {
-            MAESTRO_TRY(programs.enqueue(call, operand, resolved, stream, queues->failureAddress()));
-            operand += call.inputs + call.outputs;
-          }
-          return Status();
-        }));
+    bool isThere = way == LaunchGraphs::Way::Replay ||
+                   (way == LaunchGraphs::Way::Record && program.graphs->record(queues->aside(), [&](CUstream stream) {
+                     const OperandRef *operand = program.operands.data();
+                     for (const CudaProgram::Call &call : program.calls) {
+                       MAESTRO_TRY(programs.enqueue(call, operand, resolved, stream, queues->failureAddress()));
+                       operand += call.inputs + call.outputs;
+                     }
+                     return Status();
+                   }));
     if (isThere)
       queues->enqueue(Queue::Compute, [&](CUstream stream) { return program.graphs->launch(stream); });
     return isThere;
@@ -334,7 +336,7 @@ private:
     PartialSums &own = partials[static_cast<size_t>(queue)];
     if (floats > own.floats) {
       floats = std::max(floats, kMinFloats);
-      MAESTRO_ASSIGN(own.start, arena.allocate(floats * sizeof(float), "sums of many parts"));
+      MAESTRO_ASSIGN(own.start, arena.allocate(floats * sizeof(float), "sums of many parts", queues->aside()));
       own.floats = floats;
     }
     return own.start;
@@ -382,6 +384,7 @@ private:
 
   CudaDeviceOptions options;
   std::unique_ptr<cuda::Context> context;
+  GpuShare share;
   std::vector<RegisteredMemory> shared;
   std::unique_ptr<kernels::cuda::Module> module;
   QueueKernels kernels;

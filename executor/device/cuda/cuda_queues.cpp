@@ -20,7 +20,7 @@ Result<std::unique_ptr<CudaQueues>> CudaQueues::create(const cuda::Context &cont
     auto &words = created->control->queues[q];
     lanes[q] = {&created->rings[q].emplace(std::move(ring)), &words.reached, &words.sent};
   }
-  MAESTRO_ASSIGN(created->recorderStream, Stream::create(context));
+  MAESTRO_ASSIGN(created->asideStream, Stream::create(context));
   created->courier = std::make_unique<Courier>(*created, *created->clock, lanes, options.abort);
   return created;
 }

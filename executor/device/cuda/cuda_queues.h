@@ -54,8 +54,8 @@ public:
 
   /// Where kernels report failures, as the GPU sees it.
   CUdeviceptr failureAddress() const { return reinterpret_cast<CUdeviceptr>(&control->failure); }
-  /// Runs nothing: launches are recorded on it.
-  CUstream recorder() const { return recorderStream->get(); }
+  /// The host's: what it waits for at once runs here, and launches are recorded on it.
+  CUstream aside() const { return asideStream->get(); }
   bool hasFailure() const { return static_cast<bool>(failure); }
   void fail(Status status) { failure.set(std::move(status), options.onFailure); }
 
@@ -126,7 +126,7 @@ private:
   std::vector<TraceSpan> spans;
   std::unique_ptr<Courier> courier;
   std::array<std::unique_ptr<Stream>, kQueues> streams;
-  std::unique_ptr<Stream> recorderStream;
+  std::unique_ptr<Stream> asideStream;
 };
 
 } // namespace maestro::executor

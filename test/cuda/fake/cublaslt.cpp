@@ -43,7 +43,7 @@ struct PreferenceData {
 /// What an algorithm was chosen for, in its 64 bytes: a product of other layouts, or less aligned, has others.
 struct AlgorithmData {
   uint64_t layouts, workspace;
-  uint32_t alignments[4];
+  uint32_t alignments[4], biasAlignment;
 };
 static_assert(sizeof(AlgorithmData) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -76,6 +76,12 @@ uint64_t hashOf(const OperationData &operation, const LayoutData *const (&layout
                            uint64_t(layout->batch), uint64_t(layout->batchStride)})
       add(value);
   return hash;
+}
+
+/// What an address can be divided by, up to 256.
+uint32_t alignmentOf(const void *address) {
+  auto number = reinterpret_cast<uintptr_t>(address) | 256;
+  return static_cast<uint32_t>(number & (~number + 1));
 }
 
 size_t bytesOf(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
@@ -268,8 +274,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return status;
   if (asked.schemes & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE))
     return refuse("sums in parts whose precision or order is not ours");
-  AlgorithmData chosen{
-      hashOf(dataOf<OperationData>(operation), layouts), std::min<uint64_t>(asked.workspace, 4000), {}};
+  const void *bias = dataOf<OperationData>(operation).bias;
+  if (dataOf<OperationData>(operation).epilogue == CUBLASLT_EPILOGUE_BIAS && !bias)
+    return refuse("a choice for a bias whose alignment is not told");
+  AlgorithmData chosen{hashOf(dataOf<OperationData>(operation), layouts),
+                       std::min<uint64_t>(asked.workspace, 4000),
+                       {},
+                       alignmentOf(bias)};
   std::memcpy(chosen.alignments, asked.alignments, sizeof chosen.alignments);
   if (wanted < 1)
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -302,12 +313,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
         reinterpret_cast<uintptr_t>(addresses[i]) % bytesOf(layouts[i]->type))
       return refuse("an operand that is less aligned than the algorithm was chosen for");
   if (workspaceBytes < chosen.workspace ||
-      (chosen.workspace > 0 && (!workspace || reinterpret_cast<uintptr_t>(workspace) % 16)))
+      (chosen.workspace > 0 && (!workspace || reinterpret_cast<uintptr_t>(workspace) % 256)))
     return refuse("a workspace that is missing, too small or not aligned");
   if (dataC != dataD)
     return refuse("C apart from D, which no call of ours wants");
   if (dataOf<OperationData>(operation).epilogue == CUBLASLT_EPILOGUE_BIAS && !dataOf<OperationData>(operation).bias)
     return refuse("a bias without an address");
+  if (const void *bias = dataOf<OperationData>(operation).bias; alignmentOf(bias) < chosen.biasAlignment)
+    return refuse("a bias that is less aligned than the algorithm was chosen for");
   return launch({dataOf<OperationData>(operation), *layouts[0], *layouts[1], *layouts[3], dataA, dataB, dataD,
                  *static_cast<const float *>(alpha), *static_cast<const float *>(beta),
                  static_cast<uint8_t *>(workspace), chosen.workspace, nullptr},

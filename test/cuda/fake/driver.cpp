@@ -5,6 +5,7 @@
 #include "test/cuda/fake/memory.h"
 #include "test/cuda/fake/objects.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,7 @@ const Settings &Settings::get() {
                                     fromEnvironment("MAESTRO_FAKE_CUDA_DEVICES", 2),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_MEMORY", uint64_t{8} << 30),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_VERSION", 13000),
+                                    std::clamp<uint64_t>(fromEnvironment("CUDA_DEVICE_MAX_CONNECTIONS", 8), 1, 32),
                                     std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_EXPORT") == nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_PEERS") == nullptr};

@@ -7,7 +7,7 @@
 namespace maestro::cuda::fake {
 
 struct Settings {
-  uint64_t seed, delayUs, devices, memory, version;
+  uint64_t seed, delayUs, devices, memory, version, workQueues;
   bool inUse, exports, hasPeers;
   static const Settings &get();
 };

@@ -196,7 +196,7 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
   CUstream_st &queue = requireLive("cuStreamWaitValue64", stream);
   CUdevice device = queue.device;
   wordAt("cuStreamWaitValue64", address, device);
-  queue.push(Touches::Nothing, [=] {
+  queue.push(Touches::Waits, [=] {
     auto &word = wordAt("cuStreamWaitValue64", address, device);
     while (static_cast<int64_t>(word.load() - value) < 0)
       std::this_thread::sleep_for(std::chrono::microseconds(20));

@@ -4,6 +4,7 @@
 #include "test/cuda/fake/fake.h"
 #include "test/cuda/fake/memory.h"
 
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -27,8 +28,37 @@ void maestro::cuda::fake::awaitRecording(const CUevent_st::Recording &recording)
   recorded.wait(lock, [&] { return recording.timeNs.load() != 0; });
 }
 
+WorkQueue &WorkQueue::next(CUdevice device) {
+  struct Queues {
+    std::atomic<uint64_t> taken{0};
+    std::vector<WorkQueue> all{Settings::get().workQueues};
+  };
+  static auto *devices = new std::array<Queues, 64>(); // Outlive every thread.
+  Queues &queues = (*devices)[static_cast<size_t>(device)];
+  return queues.all[queues.taken++ % queues.all.size()];
+}
+
+uint64_t WorkQueue::enter(bool waits) {
+  std::lock_guard lock(mutex);
+  uint64_t place = ++places;
+  if (waits)
+    waiting.insert(place);
+  return place;
+}
+
+void WorkQueue::reach(uint64_t place) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return waiting.empty() || *waiting.begin() >= place; });
+}
+
+void WorkQueue::leave(uint64_t place) {
+  std::lock_guard lock(mutex);
+  if (waiting.erase(place) > 0)
+    changed.notify_all();
+}
+
 CUstream_st::CUstream_st(uint64_t number, CUdevice device)
-    : device(device), number(number), thread([this] { serve(); }) {}
+    : device(device), queue(WorkQueue::next(device)), number(number), thread([this] { serve(); }) {}
 
 CUstream_st::~CUstream_st() {
   {
@@ -43,10 +73,10 @@ void CUstream_st::push(Touches touches, std::function<void()> work) {
   {
     std::lock_guard lock(mutex);
     if (captured) {
-      captured->push_back({touches, std::move(work)});
+      captured->push_back({touches, std::move(work), 0});
       return;
     }
-    items.push_back({touches, std::move(work)});
+    items.push_back({touches, std::move(work), queue.enter(touches == Touches::Waits)});
   }
   changed.notify_all();
 }
@@ -84,7 +114,7 @@ void CUstream_st::record(CUevent_st &event) {
 
 void CUstream_st::await(const CUevent_st &event) {
   if (event.last)
-    push(Touches::Nothing, [recording = event.last] { awaitRecording(*recording); });
+    push(Touches::Waits, [recording = event.last] { awaitRecording(*recording); });
 }
 
 void CUstream_st::serve() {
@@ -98,6 +128,7 @@ void CUstream_st::serve() {
     items.pop_front();
     busy = true;
     lock.unlock();
+    queue.reach(item.place);
     if (item.touches == Touches::Memory) {
       auto bits = philox4x32({static_cast<uint32_t>(count++), static_cast<uint32_t>(number), 0, 0},
                              {static_cast<uint32_t>(settings.seed), static_cast<uint32_t>(settings.seed >> 32)});
@@ -109,6 +140,7 @@ void CUstream_st::serve() {
     } else {
       item.work();
     }
+    queue.leave(item.place);
     lock.lock();
     busy = false;
     if (items.empty())

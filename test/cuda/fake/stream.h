@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -23,6 +24,29 @@ struct CUevent_st {
   std::shared_ptr<Recording> last; ///< Null: never recorded.
 };
 
+namespace maestro::cuda::fake {
+
+/// A queue between the host and a GPU, which streams share where there are more of them: what is behind a wait that has
+/// not ended stays there, whatever stream it is of.
+class WorkQueue {
+public:
+  /// The next one of the GPU, in turn: as many as CUDA_DEVICE_MAX_CONNECTIONS says.
+  static WorkQueue &next(CUdevice device);
+  /// The place of the work that is queued now.
+  uint64_t enter(bool waits);
+  /// Returns when all waits before the place have ended.
+  void reach(uint64_t place);
+  void leave(uint64_t place);
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t places = 0;
+  std::set<uint64_t> waiting;
+};
+
+} // namespace maestro::cuda::fake
+
 struct CUstream_st {
 public:
   CUstream_st(uint64_t number, CUdevice device);
@@ -30,7 +54,7 @@ public:
   ~CUstream_st();
 
   const CUdevice device;
-  enum class Touches : uint8_t { Nothing, Memory };
+  enum class Touches : uint8_t { Nothing, Memory, Waits };
   void push(Touches touches, std::function<void()> work);
   void awaitIdle();
   void record(CUevent_st &event);
@@ -39,6 +63,7 @@ public:
   struct Item {
     Touches touches;
     std::function<void()> work;
+    uint64_t place = 0; ///< In the work queue.
   };
   /// From now on work is kept instead of done.
   void beginCapture();
@@ -49,6 +74,7 @@ public:
 private:
   void serve();
 
+  maestro::cuda::fake::WorkQueue &queue;
   uint64_t number, count = 0;
   std::mutex mutex;
   std::condition_variable changed;
