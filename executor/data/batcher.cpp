@@ -44,7 +44,7 @@ Status encodePad(const FieldSpec &field, std::array<std::byte, 8> &pad) {
 
 Batcher::Batcher(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields)
     : symbolSpecs(std::move(symbols)), fieldSpecs(std::move(fields)), pads(fieldSpecs.size()),
-      roundingSaid(new std::atomic<bool>[fieldSpecs.size()]()) {}
+      conversionSaid(new std::atomic<bool>[fieldSpecs.size()]()) {}
 
 Result<std::unique_ptr<Batcher>> Batcher::create(std::vector<SymbolSpec> symbols, std::vector<FieldSpec> fields) {
   std::unique_ptr<Batcher> batcher(new Batcher(std::move(symbols), std::move(fields)));
@@ -180,8 +180,10 @@ Status Batcher::checkElementType(const Sample &sample, size_t f) const {
   if (kind == Conversion::Refused)
     return Status::invalidInput(fmt::format("{}: field '{}' holds {}, which cannot become the {} that the model reads",
                                             sample.describe(), spec.name, name(have), name(spec.dtype)));
-  if (kind == Conversion::Rounding && !roundingSaid[f].exchange(true))
+  if (kind == Conversion::Rounding && !conversionSaid[f].exchange(true))
     logInfo(fmt::format("field '{}' is rounded from {} to {}", spec.name, name(have), name(spec.dtype)));
+  if (have == DType::U8 && isFloat(spec.dtype) && !conversionSaid[f].exchange(true)) // Images, mostly.
+    logInfo(fmt::format("field '{}' holds u8: the model reads numbers from 0 to 255", spec.name));
   return {};
 }
 

@@ -71,7 +71,7 @@ private:
   std::vector<FieldSpec> fieldSpecs;
   std::vector<int> sumDims;                                  ///< Of each field: its one Sum dim.
   std::vector<std::array<std::byte, 8>> pads;                ///< Of each field, in its element type.
-  mutable std::unique_ptr<std::atomic<bool>[]> roundingSaid; ///< Of each field: the note was given.
+  mutable std::unique_ptr<std::atomic<bool>[]> conversionSaid; ///< Of each field: the note was given.
 };
 
 } // namespace maestro::data

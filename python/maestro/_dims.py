@@ -103,7 +103,7 @@ def bounds_of(
     bounds = {}
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     longest = getattr(text, "max_position_embeddings", None)
-    if isinstance(longest, int) and longest > 1:
+    if isinstance(longest, int) and longest > 1 and "position_ids" not in dims:  # Else a row may hold several texts.
         bounds = {dim: longest for dim in ("seq", "source", "target") if dim in names}
     return bounds | dict(given or {})
 

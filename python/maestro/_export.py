@@ -55,8 +55,9 @@ def export(
             default all but caches, hidden states and attentions.
         dims: the varying dims of inputs that have no usual name: `{"features": ("batch", None, "time")}`. By default
             rows are `batch` and positions of tokens are `seq`.
-        bounds: the largest size of a dim in one sample. By default a config's `max_position_embeddings`.
-            Planning takes it where the workload gives no `dims.NAME.max`; micro-batches have room for one such sample.
+        bounds: the largest size of a dim in one sample. By default a config's `max_position_embeddings`, unless
+            `position_ids` are an input: packed rows are longer than what they hold. Planning takes it where the
+            workload gives no `dims.NAME.max`; micro-batches have room for one such sample.
         buffers: values of non-persistent buffers by name, where the model has none (on the meta device) and does not
             know how to make them.
         train: the graph of `train()`, in which dropout drops, rather than of `eval()`.

@@ -176,6 +176,22 @@ TEST(BatcherTest, convertsWhatLosesNothing) {
               HasSubstr("field 'ids' holds f32, which cannot become the i64"));
 }
 
+TEST(BatcherTest, saysOnceThatBytesOfImagesAreNotScaled) {
+  Samples s;
+  std::vector<Sample> samples;
+  samples.push_back(s.sample("a", {s.ids({1}), s.ids({2}), s.array<uint8_t>(DType::U8, {2}, {0, 255})}));
+  auto batcher = makeBatcher();
+  std::vector<float> pixels;
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i)
+    ASSERT_TRUE(write(*batcher, 2, samples, pixels).isOk());
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(pixels, ElementsAre(0.0f, 255.0f));
+  size_t first = said.find("field 'pixels' holds u8: the model reads numbers from 0 to 255");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("holds u8", first + 20), std::string::npos) << said;
+}
+
 TEST(BatcherTest, namesIdsOutsideTheirRange) {
   Samples s;
   std::vector<Sample> samples;

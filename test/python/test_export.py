@@ -314,6 +314,8 @@ def test_packed_samples_that_do_not_see_each_other(bench):
     model = networks.seeded(networks.llama())
     ids = torch.ones(2, 6, dtype=torch.int64)
     path = maestro.export(model, {"input_ids": ids, "position_ids": ids}, bench.scratch / "packed.onnx")
+    keys = {entry.key for entry in onnx.load(path).metadata_props}
+    assert "maestro.bounds" not in keys  # Positions have one; rows, which hold several texts, have none.
     alone = [{"input_ids": sample["input_ids"]} for sample in text_samples(12, 9)]
     made = maestro.shards(alone, bench.scratch / "packed-data" / "{}", pack=200, boundaries=True)
     assert made.samples == 1
