@@ -69,8 +69,8 @@ private:
 
   std::vector<SymbolSpec> symbolSpecs;
   std::vector<FieldSpec> fieldSpecs;
-  std::vector<int> sumDims;                                  ///< Of each field: its one Sum dim.
-  std::vector<std::array<std::byte, 8>> pads;                ///< Of each field, in its element type.
+  std::vector<int> sumDims;                                    ///< Of each field: its one Sum dim.
+  std::vector<std::array<std::byte, 8>> pads;                  ///< Of each field, in its element type.
   mutable std::unique_ptr<std::atomic<bool>[]> conversionSaid; ///< Of each field: the note was given.
 };
 
