@@ -1,7 +1,7 @@
 """What watching a run costs its steps: TensorBoard's files, validation, and keeping the best checkpoint, in turn with runs that do nothing of it.
 
-Prints medians over the rounds of the median step with it less the median step without, in milliseconds: what it costs does not grow with the step,
-and is seen only where steps are short. A kept checkpoint's bytes are written behind the steps.
+Prints medians over the rounds of the median step with it less the median step without, in milliseconds, of short steps: beside long
+ones it is lost in the machine's noise. A kept checkpoint's bytes are written behind the steps.
 """
 
 from __future__ import annotations
