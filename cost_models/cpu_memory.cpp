@@ -128,8 +128,9 @@ uint64_t ownScratchBytes(const KernelCall &call, int threads, Bf16Products bf16)
     return static_cast<uint64_t>(threads) * kPanel + 4 * (call.inputs[1].elements() + recurrentProducts(call));
   if (call.kernel.starts_with("reduce_") || call.kernel == "sum_squares")
     return reductionBytes(call);
-  if (call.kernel.ends_with("_norm") || call.kernel.ends_with("_norm_grad")) // A row in f32, and sums of 16 chunks.
-    return 4 * 33 * dim(call.inputs[1], 1) + 4 * 33 * dim(call.inputs[0], 1);
+  if (call.kernel.ends_with("_norm") ||
+      call.kernel.ends_with("_norm_grad")) // A row in f32 (a thread), and sums of 16 chunks.
+    return 4 * 33 * dim(call.inputs[1], 1) + 4 * (33 + static_cast<uint64_t>(threads)) * dim(call.inputs[0], 1);
   bool sums = call.kernel.find("pool") != call.kernel.npos || call.kernel == "gather_nd_grad";
   return sums ? 8 * call.outputs[0].elements() : 0; // In f64, where only the reference library has the kernel.
 }

@@ -17,12 +17,18 @@ uint64_t reductionBytes(const KernelCall &call) {
   return 8 * kept * chunks(call.inputs[0].elements() / kept, 128);
 }
 
-/// Of chunks of 64 rows, the gradients of scale and bias in f32.
+/// Gradients of scale and bias in f32: of chunks of 64 rows where rows are wide, else of at most 264 chunks, of at most
+/// 1,056 of at least four rows where they are narrow (kernels/cuda/norm.cpp).
 uint64_t normBytes(const KernelCall &call) {
   uint64_t bytes = 0;
   for (size_t i = 1; i < call.outputs.size(); ++i)
-    if (uint64_t width = call.outputs[i].elements(); call.outputs[i].present && width > 0)
-      bytes += roundUp(4 * width * chunks(call.inputs[0].elements() / width, 64), kBlock);
+    if (uint64_t width = call.outputs[i].elements(); call.outputs[i].present && width > 0) {
+      uint64_t rows = call.inputs[0].elements() / width;
+      uint64_t parts = width > 8192   ? chunks(rows, 64)
+                       : width > 1024 ? std::min<uint64_t>(rows, 264)
+                                      : std::min<uint64_t>(chunks(rows, 4), 1056);
+      bytes += roundUp(4 * width * parts, kBlock);
+    }
   return bytes;
 }
 

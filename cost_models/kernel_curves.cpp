@@ -179,7 +179,7 @@ std::string callsOf(std::string_view kernel, bool bf16) {
 }
 
 std::string_view curveOf(std::string_view kernel, bool bf16) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 46> like{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 48> like{
       {{"gelu", "gelu"},
        {"gelu_grad", "gelu_grad"},
        {"gelu tanh", "gelu tanh"},
@@ -189,6 +189,8 @@ std::string_view curveOf(std::string_view kernel, bool bf16) {
        {"tanh", "silu"},
        {"sigmoid", "silu"},
        {"mul", "mul"},
+       {"glu", "mul"},
+       {"glu_grad", "silu_grad"},
        {"exp", "silu"},
        {"erf", "gelu"},
        {"log", "gelu"},

@@ -1,4 +1,5 @@
 // Operators on elements and generators.
+#include "kernels/glu.h"
 #include "kernels/shape.h"
 #include "kernels/signature_checker.h"
 
@@ -32,6 +33,19 @@ Status checkBroadcast(const Checker &c, size_t operands) {
 Status checkBinary(const Checker &c) { return checkBroadcast(c, 2); }
 Status checkWhere(const Checker &c) { return checkBroadcast(c, 3); }
 
+Status checkGlu(const Checker &c) {
+  bool backward = c.spec.kernel == "glu_grad";
+  MAESTRO_TRY(backward ? c.counts(3, 3, 2, 2) : c.counts(2, 2, 1, 1));
+  for (size_t i = 1; i < c.spec.inputs.size(); ++i)
+    MAESTRO_TRY(c.sameShape(c.in(i), c.in(0), "an operand"));
+  for (size_t i = 0; i < c.spec.outputs.size(); ++i)
+    MAESTRO_TRY(c.sameShape(c.out(i), c.in(0), "a result"));
+  auto name = c.attributes.getText("activation", "");
+  if (!gluActivationFromName(name))
+    return c.fail(fmt::format("there is no activation '{}'", name));
+  return Status();
+}
+
 Status checkGenerator(const Checker &c) {
   MAESTRO_TRY(c.counts(0, 0, 1, 1));
   if (c.spec.kernel == "dim_values")
@@ -43,33 +57,62 @@ Status checkGenerator(const Checker &c) {
 
 std::span<const SignatureRule> elementwiseRules() {
   static constexpr SignatureRule kRules[] = {
-      {"neg", checkUnary},           {"abs", checkUnary},
-      {"exp", checkUnary},           {"log", checkUnary},
-      {"sqrt", checkUnary},          {"rsqrt", checkUnary},
-      {"reciprocal", checkUnary},    {"sin", checkUnary},
-      {"cos", checkUnary},           {"asin", checkUnary},
-      {"acos", checkUnary},          {"atan", checkUnary},
-      {"tanh", checkUnary},          {"sigmoid", checkUnary},
-      {"erf", checkUnary},           {"relu", checkUnary},
-      {"silu", checkUnary},          {"softplus", checkUnary},
-      {"floor", checkUnary},         {"ceil", checkUnary},
-      {"round", checkUnary},         {"sign", checkUnary},
-      {"not", checkUnary},           {"isnan", checkUnary},
-      {"isinf", checkUnary},         {"gelu", checkUnary},
-      {"cast", checkUnary},          {"copy", checkUnary},
-      {"add_into", checkUnary},      {"tanh_grad", checkBinary},
-      {"sigmoid_grad", checkBinary}, {"relu_grad", checkBinary},
-      {"silu_grad", checkBinary},    {"gelu_grad", checkBinary},
-      {"add", checkBinary},          {"sub", checkBinary},
-      {"mul", checkBinary},          {"div", checkBinary},
-      {"pow", checkBinary},          {"maximum", checkBinary},
-      {"minimum", checkBinary},      {"mod", checkBinary},
-      {"and", checkBinary},          {"or", checkBinary},
-      {"xor", checkBinary},          {"equal", checkBinary},
-      {"less", checkBinary},         {"less_equal", checkBinary},
-      {"greater", checkBinary},      {"greater_equal", checkBinary},
-      {"where", checkWhere},         {"fill", checkGenerator},
-      {"iota", checkGenerator},      {"dim_values", checkGenerator},
+      {"neg", checkUnary},
+      {"abs", checkUnary},
+      {"exp", checkUnary},
+      {"log", checkUnary},
+      {"sqrt", checkUnary},
+      {"rsqrt", checkUnary},
+      {"reciprocal", checkUnary},
+      {"sin", checkUnary},
+      {"cos", checkUnary},
+      {"asin", checkUnary},
+      {"acos", checkUnary},
+      {"atan", checkUnary},
+      {"tanh", checkUnary},
+      {"sigmoid", checkUnary},
+      {"erf", checkUnary},
+      {"relu", checkUnary},
+      {"silu", checkUnary},
+      {"softplus", checkUnary},
+      {"floor", checkUnary},
+      {"ceil", checkUnary},
+      {"round", checkUnary},
+      {"sign", checkUnary},
+      {"not", checkUnary},
+      {"isnan", checkUnary},
+      {"isinf", checkUnary},
+      {"gelu", checkUnary},
+      {"cast", checkUnary},
+      {"copy", checkUnary},
+      {"add_into", checkUnary},
+      {"tanh_grad", checkBinary},
+      {"sigmoid_grad", checkBinary},
+      {"relu_grad", checkBinary},
+      {"silu_grad", checkBinary},
+      {"gelu_grad", checkBinary},
+      {"add", checkBinary},
+      {"sub", checkBinary},
+      {"mul", checkBinary},
+      {"div", checkBinary},
+      {"pow", checkBinary},
+      {"maximum", checkBinary},
+      {"minimum", checkBinary},
+      {"mod", checkBinary},
+      {"and", checkBinary},
+      {"or", checkBinary},
+      {"xor", checkBinary},
+      {"equal", checkBinary},
+      {"less", checkBinary},
+      {"less_equal", checkBinary},
+      {"greater", checkBinary},
+      {"greater_equal", checkBinary},
+      {"glu", checkGlu},
+      {"glu_grad", checkGlu},
+      {"where", checkWhere},
+      {"fill", checkGenerator},
+      {"iota", checkGenerator},
+      {"dim_values", checkGenerator},
   };
   return kRules;
 }

@@ -24,8 +24,17 @@ Status checkReduce(const Checker &c) {
   return c.shapeIs(c.out(0), c.attributes.getFlag("keepdims") ? kept : dropped, "the result");
 }
 
+/// What a product adds to is its result before it runs, as its old contents are with `accumulate`.
+Status checkAddend(const Checker &c, const TensorType &addend, const TensorType &result) {
+  if (addend.dtype != result.dtype)
+    return c.fail("the addend's element type is not the result's");
+  if (c.attributes.getInt("accumulate", 0) != 0)
+    return c.fail("an addend and `accumulate` exclude each other");
+  return c.sameShape(addend, result, "the addend");
+}
+
 Status checkMatmul(const Checker &c) {
-  MAESTRO_TRY(c.counts(2, 3, 1, 1));
+  MAESTRO_TRY(c.counts(2, 4, 1, 1));
   const TensorType &a = c.in(0), &b = c.in(1), &r = c.out(0);
   if (a.rank < 2 || b.rank < 2 || r.rank != std::max(a.rank, b.rank))
     return c.fail(fmt::format("ranks {} and {} give no result of rank {}", a.rank, b.rank, r.rank));
@@ -46,7 +55,9 @@ Status checkMatmul(const Checker &c) {
       return c.fail(fmt::format("dim {} of the result is {}, its operands give 1", d, batch[d]));
   }
   int64_t bias[] = {n};
-  return c.has(2) ? c.shapeIs(c.in(2), bias, "the bias") : Status();
+  if (c.has(2))
+    MAESTRO_TRY(c.shapeIs(c.in(2), bias, "the bias"));
+  return c.has(3) ? checkAddend(c, c.in(3), r) : Status();
 }
 
 /// Of spatial dims, strides, dilations and pads: oneDNN takes them as int, and products of two of them do not overflow.

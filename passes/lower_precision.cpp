@@ -90,6 +90,9 @@ public:
       else if (isa<nn::CrossEntropyOp, nn::KlDivergenceOp>(op))
         readAsTheyAre(op);
     }
+    for (Operation &op : function.getBody().front())
+      if (isa<nn::LayerNormOp, nn::RmsNormOp>(op))
+        writeNarrow(&op);
     eraseDeadOperations(function);
     for (BlockArgument argument : function.getArguments())
       if (isOnlyReadNarrow(argument))
@@ -97,6 +100,22 @@ public:
   }
 
 private:
+  /// A norm whose result is read in bf16 alone writes it so.
+  void writeNarrow(Operation *norm) {
+    Value y = norm->getResult(0);
+    auto narrows = [](Operation *user) {
+      return isa<nn::CastOp>(user) && nn::typeOf(user->getResult(0)).getElementType().isBF16();
+    };
+    if (!isF32(y) || y.use_empty() || !llvm::all_of(y.getUsers(), narrows))
+      return;
+    norm->setAttr("bf16_result", builder.getBoolAttr(true));
+    y.setType(narrowType(y.getType()));
+    for (Operation *cast : llvm::make_early_inc_range(y.getUsers())) {
+      cast->replaceAllUsesWith(ValueRange{y});
+      cast->erase();
+    }
+  }
+
   bool isOnlyReadNarrow(BlockArgument argument) const {
     auto component = argumentText(function, argument.getArgNumber(), attributes::kParameter).split('/').first;
     return frozen.contains(component) && isF32(argument) && !argument.use_empty() &&

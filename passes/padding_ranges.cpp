@@ -102,6 +102,8 @@ std::optional<Range> evaluateBinary(Operation *op, Range a, Range b) {
     return add(a, negate(b));
   if (isa<nn::MulOp>(op))
     return multiply(a, b);
+  if (isa<nn::GluOp>(op))
+    return multiply(a.is(0) ? a : Range(), b);
   if (isa<nn::DivOp>(op))
     return divide(a, b);
   if (isa<nn::MaximumOp>(op))

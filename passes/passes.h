@@ -72,6 +72,8 @@ std::unique_ptr<mlir::Pass> createChunkLossesPass();
 /// @step becomes @count, @forward, @backward and, where a section splits its backward, @weight_gradient; where it has
 /// its losses in chunks, @evaluate.
 std::unique_ptr<mlir::Pass> createSplitProgramsPass(Recompute recompute = Recompute::None);
+/// Products in programs add what would be added to them.
+std::unique_ptr<mlir::Pass> createFuseAdditionsPass();
 /// What the IR promises after `phase`; later passes trust it.
 std::unique_ptr<mlir::Pass> createVerifyPhasePass(Phase phase);
 

@@ -121,6 +121,8 @@ void buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   manager.addNestedPass<ModuleOp>(createChunkLossesPass());
   // Last: what crosses from forward to backward is final after this.
   manager.addNestedPass<ModuleOp>(createSplitProgramsPass(options.recompute));
+  // Behind it: the additions are no operators that anything asks for gradients or states of sums.
+  manager.nest<ModuleOp>().addNestedPass<func::FuncOp>(createFuseAdditionsPass());
   endPhase(manager, Phase::Split);
 }
 
@@ -136,6 +138,7 @@ void registerPasses() {
   registerPass([] { return createShardPass(); });
   registerPass([] { return createChunkLossesPass(); });
   registerPass([] { return createSplitProgramsPass(); });
+  registerPass([] { return createFuseAdditionsPass(); });
   registerPass([] { return createVerifyPhasePass(Phase::Import); });
   PassPipelineRegistration<PipelineFlags>(
       "maestro-pipeline", "From an imported graph to programs", [](OpPassManager &manager, const PipelineFlags &flags) {

@@ -9,9 +9,11 @@ void addRaiseGatherPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseProductPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseNormPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseActivationPatterns(mlir::RewritePatternSet &patterns);
+void addRaiseGluPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseRopePatterns(mlir::RewritePatternSet &patterns);
 void addRaiseMaskPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseAttentionPatterns(mlir::RewritePatternSet &patterns);
 void addRaiseCausalPatterns(mlir::RewritePatternSet &patterns);
+void addRaiseSequenceMajorPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace maestro

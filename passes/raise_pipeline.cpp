@@ -51,10 +51,12 @@ constexpr Raise kRaises[] = {
     {"maestro-raise-products", "Products absorb transposes and biases", addRaiseProductPatterns},
     {"maestro-raise-norms", "RMS norms out of their formula", addRaiseNormPatterns},
     {"maestro-raise-activations", "silu and gelu out of their formulas", addRaiseActivationPatterns},
+    {"maestro-raise-glu", "Gated linear units out of activations and products", addRaiseGluPatterns},
     {"maestro-raise-rope", "Rotary embeddings out of their formula", addRaiseRopePatterns},
     {"maestro-raise-masks", "Masks of attention that are exact", addRaiseMaskPatterns},
     {"maestro-raise-attention", "Attention out of products and softmax", addRaiseAttentionPatterns},
     {"maestro-raise-causal", "Causality out of masks of attention", addRaiseCausalPatterns},
+    {"maestro-raise-sequence-major", "Attention without transposes around it", addRaiseSequenceMajorPatterns},
 };
 
 std::unique_ptr<mlir::Pass> createRaisePass(const Raise &raise) {

@@ -14,12 +14,14 @@ static DimExpr elements(mlir::Value value) { return typeOf(value).getNumElements
 // Products
 //===----------------------------------------------------------------------===//
 
-DimExpr MatmulOp::getFlops() {
-  llvm::ArrayRef<DimExpr> a = typeOf(getA()).getShape();
-  DimExpr inner = getTransposeA() ? a[a.size() - 2] : a.back();
-  DimExpr flops = 2 * elements(getResult()) * inner;
-  return getBias() ? flops + elements(getResult()) : flops;
+template <typename Op> static DimExpr matmulFlops(Op op) {
+  llvm::ArrayRef<DimExpr> a = typeOf(op.getA()).getShape();
+  DimExpr inner = op.getTransposeA() ? a[a.size() - 2] : a.back();
+  DimExpr flops = 2 * elements(op.getResult()) * inner;
+  return op.getBias() ? flops + elements(op.getResult()) : flops;
 }
+DimExpr MatmulOp::getFlops() { return matmulFlops(*this); }
+DimExpr MatmulAddOp::getFlops() { return matmulFlops(*this) + elements(getResult()); }
 
 /// Each element of y multiplies one filter: w without its first dim.
 static DimExpr convFlops(TensorType w, TensorType y) {
@@ -95,6 +97,8 @@ DimExpr CrossEntropyOp::getFlops() { return elements(getLogits()) * (kTranscende
 DimExpr CrossEntropyGradOp::getFlops() { return elements(getLogits()) * (kTranscendental + 3); }
 DimExpr KlDivergenceOp::getFlops() { return elements(getStudent()) * 2 * (kTranscendental + 5); }
 DimExpr KlDivergenceGradOp::getFlops() { return elements(getStudent()) * 2 * (kTranscendental + 4); }
+
+DimExpr GluGradOp::getFlops() { return elements(getGate()) * (kTranscendental + 8); }
 
 DimExpr ReduceSumOp::getFlops() { return elements(getX()); }
 DimExpr ReduceMeanOp::getFlops() { return elements(getX()); }

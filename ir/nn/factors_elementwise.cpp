@@ -11,6 +11,15 @@ FactorRule elementwiseFactorRule(mlir::Operation *op) {
   return builder.take();
 }
 
+FactorRule GluGradOp::getFactorRule() {
+  RuleBuilder builder(*this);
+  TensorFactors shared = builder.factors(builder.resultShape(0));
+  for (unsigned i = 0; i < getNumOperands(); ++i)
+    builder.operand(i) = shared;
+  builder.result(0) = builder.result(1) = shared;
+  return builder.take();
+}
+
 static FactorRule wholeResult(mlir::Operation *op) {
   RuleBuilder builder(op);
   builder.result(0) = builder.factors(builder.resultShape(0), FactorKind::Whole);

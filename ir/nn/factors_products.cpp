@@ -7,12 +7,13 @@ namespace maestro::nn {
 // that want to split it take the bias out first.
 static FactorKind sumKind(bool hasBias) { return hasBias ? FactorKind::Whole : FactorKind::ReduceSum; }
 
-FactorRule MatmulOp::getFactorRule() {
-  RuleBuilder builder(*this);
+/// matmul's, and that of what has its operands first. `added`: something is added to the products.
+template <typename Op> static FactorRule matmulRule(Op op, bool added, llvm::ArrayRef<unsigned> alike) {
+  RuleBuilder builder(op);
   llvm::ArrayRef<DimExpr> a = builder.operandShape(0), b = builder.operandShape(1);
   TensorFactors result = builder.factors(builder.resultShape(0));
   DimFactors rows = result[result.size() - 2], columns = result.back();
-  DimFactors inner = builder.factor(getTransposeA() ? a[a.size() - 2] : a.back(), sumKind(bool(getBias())));
+  DimFactors inner = builder.factor(op.getTransposeA() ? a[a.size() - 2] : a.back(), sumKind(added));
   llvm::ArrayRef<DimFactors> leading = llvm::ArrayRef<DimFactors>(result).drop_back(2);
   auto operand = [&](llvm::ArrayRef<DimExpr> shape, DimFactors first, DimFactors second, bool swap) {
     TensorFactors factors = RuleBuilder::broadcast(leading, shape.drop_back(2));
@@ -20,13 +21,18 @@ FactorRule MatmulOp::getFactorRule() {
     factors.push_back(swap ? first : second);
     return factors;
   };
-  builder.operand(0) = operand(a, rows, inner, getTransposeA());
-  builder.operand(1) = operand(b, inner, columns, getTransposeB());
-  if (getBias())
-    builder.operand(2)[0] = columns;
+  builder.operand(0) = operand(a, rows, inner, op.getTransposeA());
+  builder.operand(1) = operand(b, inner, columns, op.getTransposeB());
+  for (unsigned i : alike)
+    builder.operand(i) = result;
+  if (op.getBias())
+    builder.operand(op->getNumOperands() - 1)[0] = columns;
   builder.result(0) = result;
   return builder.take();
 }
+
+FactorRule MatmulOp::getFactorRule() { return matmulRule(*this, bool(getBias()), {}); }
+FactorRule MatmulAddOp::getFactorRule() { return matmulRule(*this, true, {2}); }
 
 //===----------------------------------------------------------------------===//
 // Convolution: x[N, g·c, …], w[g·m, c, …], y[N, g·m, …]

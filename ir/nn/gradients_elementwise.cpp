@@ -101,6 +101,16 @@ MAESTRO_UNARY_GRADIENT(CastOp, isFloatTensor(op.getY()) ? b.cast(beforeRounding(
 
 #undef MAESTRO_UNARY_GRADIENT
 
+MAESTRO_GRADIENT(GluOp) {
+  operandGradients.assign(2, Value());
+  if (!resultGradients[0])
+    return success();
+  GradientBuilder b(*this, builder);
+  auto grad = GluGradOp::create(b, resultGradients[0], getGate(), getUp(), getActivationAttr());
+  operandGradients.assign({needed[0] ? grad.getDgate() : Value(), needed[1] ? grad.getDup() : Value()});
+  return success();
+}
+
 MAESTRO_GRADIENT(AddOp) {
   auto same = [](GradientBuilder &, Value dy) { return dy; };
   return binary(*this, builder, resultGradients, needed, operandGradients, same, same);

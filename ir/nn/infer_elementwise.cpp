@@ -98,6 +98,32 @@ MAESTRO_INFER(GeluGradOp) {
   return inferUnaryGrad(inference, tensorOf(adaptor.getSaved()), tensorOf(adaptor.getDy()));
 }
 
+static LogicalResult checkGlu(const Inference &inference, TensorType gate, TensorType up, llvm::StringRef activation) {
+  if (activation != "silu" && activation != "gelu" && activation != "gelu_tanh")
+    return inference.fail("activation must be \"silu\", \"gelu\" or \"gelu_tanh\", is \"" + activation + "\"");
+  if (failed(inference.checkFloat("gate", gate)) || failed(inference.checkSameElement("gate and up", gate, up)))
+    return mlir::failure();
+  return inference.checkShape("up", up, gate.getShape());
+}
+
+MAESTRO_INFER(GluOp) {
+  Inference inference(getOperationName(), location, types);
+  TensorType gate = tensorOf(adaptor.getGate());
+  if (failed(checkGlu(inference, gate, tensorOf(adaptor.getUp()), adaptor.getActivation())))
+    return mlir::failure();
+  return inference.add(gate);
+}
+
+MAESTRO_INFER(GluGradOp) {
+  Inference inference(getOperationName(), location, types);
+  TensorType gate = tensorOf(adaptor.getGate()), dy = tensorOf(adaptor.getDy());
+  if (failed(checkGlu(inference, gate, tensorOf(adaptor.getUp()), adaptor.getActivation())) ||
+      failed(inference.checkSameElement("gate and dy", gate, dy)) ||
+      failed(inference.checkShape("dy", dy, gate.getShape())) || failed(inference.add(gate)))
+    return mlir::failure();
+  return inference.add(gate);
+}
+
 //===----------------------------------------------------------------------===//
 // Two and three operands
 //===----------------------------------------------------------------------===//

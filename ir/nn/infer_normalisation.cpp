@@ -75,6 +75,23 @@ static LogicalResult checkStatistic(const Inference &inference, llvm::StringRef 
   return inference.checkShape(what, statistic, shapes.outer);
 }
 
+/// The type of y.
+static mlir::FailureOr<TensorType> normResult(const Inference &inference, TensorType x, bool bf16Result) {
+  if (!bf16Result)
+    return x;
+  if (!x.getElementType().isF32())
+    return inference.fail("has bf16_result, and x is not f32");
+  return TensorType::get(x.getContext(), x.getShape(), mlir::BFloat16Type::get(x.getContext()));
+}
+
+/// dy has x's type, or is what came of an f32 x as bf16.
+static LogicalResult checkNormGradient(const Inference &inference, TensorType dy, TensorType x) {
+  bool narrowed = x.getElementType().isF32() && dy.getElementType().isBF16();
+  if (!narrowed && failed(inference.checkSameElement("x and dy", x, dy)))
+    return failure();
+  return inference.checkShape("dy", dy, x.getShape());
+}
+
 MAESTRO_INFER(LayerNormOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX());
@@ -82,7 +99,8 @@ MAESTRO_INFER(LayerNormOp) {
   if (failed(shapes) || failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
       failed(checkParameter(inference, "bias", tensorOf(adaptor.getBias()), x, *shapes)))
     return failure();
-  if (failed(inference.add(x)) || failed(inference.add(shapes->outer, x.getAccumulatorType())))
+  mlir::FailureOr<TensorType> y = normResult(inference, x, adaptor.getBf16Result());
+  if (failed(y) || failed(inference.add(*y)) || failed(inference.add(shapes->outer, x.getAccumulatorType())))
     return failure();
   return inference.add(shapes->outer, x.getAccumulatorType());
 }
@@ -91,8 +109,7 @@ MAESTRO_INFER(LayerNormGradOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX()), dy = tensorOf(adaptor.getDy());
   mlir::FailureOr<NormShapes> shapes = checkNorm(inference, x, adaptor.getAxis());
-  if (failed(shapes) || failed(inference.checkSameElement("x and dy", x, dy)) ||
-      failed(inference.checkShape("dy", dy, x.getShape())) ||
+  if (failed(shapes) || failed(checkNormGradient(inference, dy, x)) ||
       failed(checkStatistic(inference, "mean", tensorOf(adaptor.getMean()), x, *shapes)) ||
       failed(checkStatistic(inference, "rstd", tensorOf(adaptor.getRstd()), x, *shapes)) ||
       failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)))
@@ -106,8 +123,10 @@ MAESTRO_INFER(RmsNormOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX());
   mlir::FailureOr<NormShapes> shapes = checkNorm(inference, x, adaptor.getAxis());
-  if (failed(shapes) || failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) ||
-      failed(inference.add(x)))
+  if (failed(shapes) || failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)))
+    return failure();
+  mlir::FailureOr<TensorType> y = normResult(inference, x, adaptor.getBf16Result());
+  if (failed(y) || failed(inference.add(*y)))
     return failure();
   return inference.add(shapes->outer, x.getAccumulatorType());
 }
@@ -116,8 +135,7 @@ MAESTRO_INFER(RmsNormGradOp) {
   Inference inference(getOperationName(), location, types);
   TensorType x = tensorOf(adaptor.getX()), dy = tensorOf(adaptor.getDy());
   mlir::FailureOr<NormShapes> shapes = checkNorm(inference, x, adaptor.getAxis());
-  if (failed(shapes) || failed(inference.checkSameElement("x and dy", x, dy)) ||
-      failed(inference.checkShape("dy", dy, x.getShape())) ||
+  if (failed(shapes) || failed(checkNormGradient(inference, dy, x)) ||
       failed(checkStatistic(inference, "rstd", tensorOf(adaptor.getRstd()), x, *shapes)) ||
       failed(checkParameter(inference, "scale", tensorOf(adaptor.getScale()), x, *shapes)) || failed(inference.add(x)))
     return failure();

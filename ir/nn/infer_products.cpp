@@ -23,8 +23,9 @@ static LogicalResult checkMatmulOperands(const Inference &inference, TensorType 
   return bias ? inference.checkSameElement("a and bias", a, bias) : mlir::success();
 }
 
-MAESTRO_INFER(MatmulOp) {
-  Inference inference(getOperationName(), location, types);
+/// The shape of matmul's result; `adaptor` is that of any operator with matmul's operands.
+template <typename Adaptor>
+static mlir::FailureOr<SmallVector<DimExpr>> matmulShape(const Inference &inference, Adaptor adaptor) {
   TensorType a = tensorOf(adaptor.getA()), b = tensorOf(adaptor.getB()), bias = tensorOf(adaptor.getBias());
   if (failed(checkMatmulOperands(inference, a, b, bias)))
     return failure();
@@ -40,7 +41,30 @@ MAESTRO_INFER(MatmulOp) {
   if (bias && failed(inference.checkShape("bias", bias, {columns})))
     return failure();
   shape->append({rows, columns});
+  return *shape;
+}
+
+MAESTRO_INFER(MatmulOp) {
+  Inference inference(getOperationName(), location, types);
+  mlir::FailureOr<SmallVector<DimExpr>> shape = matmulShape(inference, adaptor);
+  if (failed(shape))
+    return failure();
+  TensorType a = tensorOf(adaptor.getA());
   return inference.add(*shape, adaptor.getF32Result() ? a.getAccumulatorType() : a.getElementType());
+}
+
+MAESTRO_INFER(MatmulAddOp) {
+  Inference inference(getOperationName(), location, types);
+  mlir::FailureOr<SmallVector<DimExpr>> shape = matmulShape(inference, adaptor);
+  if (failed(shape))
+    return failure();
+  TensorType a = tensorOf(adaptor.getA()), addend = tensorOf(adaptor.getAddend());
+  if (addend.getElementType() != a.getAccumulatorType() &&
+      failed(inference.checkSameElement("a and addend", a, addend)))
+    return failure();
+  if (failed(inference.checkShape("addend", addend, *shape)))
+    return failure();
+  return inference.add(addend);
 }
 
 //===----------------------------------------------------------------------===//

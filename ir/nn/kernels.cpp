@@ -7,6 +7,8 @@ namespace maestro::nn {
 llvm::StringRef ReshapeOp::getKernelName() { return ""; }
 llvm::StringRef ConstantOp::getKernelName() { return ""; }
 
+llvm::StringRef MatmulAddOp::getKernelName() { return "matmul"; }
+
 //===----------------------------------------------------------------------===//
 // Reuse: these read a whole row before they write it
 //===----------------------------------------------------------------------===//
@@ -17,6 +19,11 @@ bool SoftmaxGradOp::canReuse(unsigned, unsigned) { return true; }
 bool LogSoftmaxGradOp::canReuse(unsigned, unsigned) { return true; }
 bool CrossEntropyGradOp::canReuse(unsigned operand, unsigned) { return operand == 0; }
 bool KlDivergenceGradOp::canReuse(unsigned operand, unsigned) { return operand == 0; }
+
+/// Element by element.
+bool GluGradOp::canReuse(unsigned, unsigned) { return true; }
+/// The addend is where sums begin.
+bool MatmulAddOp::canReuse(unsigned operand, unsigned) { return operand == 2; }
 
 //===----------------------------------------------------------------------===//
 // Accumulation: gradients of parameters add up over micro-batches where they are formed

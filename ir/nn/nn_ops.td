@@ -133,6 +133,19 @@ def NN_GeluGradOp : NN_UnaryGradOp<"gelu_grad", "dy·gelu′(x), saved = x; appr
                        DefaultValuedAttr<StrAttr, "\"none\"">:$approximate);
 }
 
+def NN_GluOp : NN_ElementwiseOp<"glu", [NN_Differentiable, NN_LinearInSecond, NN_RoundsOnce]> {
+  let summary = "activation(gate) · up, of one shape: a gated linear unit without its products";
+  let description = "activation: \"silu\", \"gelu\" or \"gelu_tanh\" (gelu with approximate = \"tanh\").";
+  let arguments = (ins NN_TensorType:$gate, NN_TensorType:$up, StrAttr:$activation);
+  let results = (outs NN_TensorType:$y);
+}
+
+def NN_GluGradOp : NN_InferredOp<"glu_grad", [NN_LinearInFirst], ["getFactorRule", "getFlops", "canReuse"]> {
+  let summary = "dgate = dy·up·activation′(gate) and dup = dy·activation(gate), all of one shape";
+  let arguments = (ins NN_TensorType:$dy, NN_TensorType:$gate, NN_TensorType:$up, StrAttr:$activation);
+  let results = (outs NN_TensorType:$dgate, NN_TensorType:$dup);
+}
+
 class NN_BinaryOp<string mnemonic, string what, list<Trait> traits = []>
     : NN_ElementwiseOp<mnemonic, traits> {
   let summary = what;
@@ -392,6 +405,16 @@ def NN_MatmulOp : NN_InferredOp<"matmul", [NN_Differentiable, NN_Bilinear],
   let results = (outs NN_TensorType:$result);
 }
 
+/// Products that end programs' additions, which --maestro-fuse-additions makes; its kernel is matmul's.
+def NN_MatmulAddOp : NN_InferredOp<"matmul_add", [], ["getFactorRule", "getFlops", "getKernelName", "canReuse"]> {
+  let summary = "matmul's a · b (+ bias[n]) + addend, rounded once";
+  let description = "addend has the result's type: a's element type, or f32 for bf16 operands. The result may overwrite it.";
+  let arguments = (ins NN_TensorType:$a, NN_TensorType:$b, NN_TensorType:$addend, Optional<NN_TensorType>:$bias,
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_b);
+  let results = (outs NN_TensorType:$result);
+}
+
 def NN_ConvOp : NN_InferredOp<"conv", [NN_Differentiable, NN_Bilinear],
     ["getFactorRule", "getFlops"]> {
   let summary = "x[N, C, spatial…] with w[M, C/group, kernel…] (+ bias[M]) -> [N, M, spatial…]";
@@ -478,10 +501,10 @@ def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments, NN_D
   let summary = "(x − mean)·rstd·scale + bias over the dims from `axis` on";
   let description = [{
     scale, bias: the shape of the normalised dims. mean, rstd: f32 (f64 for f64), the shape of the
-    dims before `axis`. rstd = 1/√(variance + epsilon).
+    dims before `axis`. rstd = 1/√(variance + epsilon). `bf16_result`: y of an x in f32 is bf16.
   }];
   let arguments = (ins NN_TensorType:$x, Optional<NN_TensorType>:$scale, Optional<NN_TensorType>:$bias,
-                       I64Attr:$axis, F64Attr:$epsilon);
+                       I64Attr:$axis, F64Attr:$epsilon, DefaultValuedAttr<BoolAttr, "false">:$bf16_result);
   let results = (outs NN_TensorType:$y, NN_TensorType:$mean, NN_TensorType:$rstd);
   let assemblyFormat = [{
     $x (`scale` $scale^)? (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
@@ -490,7 +513,7 @@ def NN_LayerNormOp : NN_InferredOp<"layer_norm", [AttrSizedOperandSegments, NN_D
 
 def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad", [NN_LinearInFirst],
     ["getFactorRule", "getFlops", "canAccumulate"]> {
-  let summary = "dx, and dscale and dbias (f32, f64 for f64; dbias = Σ dy) of layer_norm";
+  let summary = "dx, and dscale and dbias (f32, f64 for f64; dbias = Σ dy) of layer_norm; dy may be bf16 where x is f32";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$x, NN_TensorType:$mean, NN_TensorType:$rstd,
                        Optional<NN_TensorType>:$scale, I64Attr:$axis);
   let results = (outs NN_TensorType:$dx, NN_TensorType:$dscale, NN_TensorType:$dbias);
@@ -498,14 +521,15 @@ def NN_LayerNormGradOp : NN_InferredOp<"layer_norm_grad", [NN_LinearInFirst],
 
 def NN_RmsNormOp : NN_InferredOp<"rms_norm", [NN_Differentiable],
     ["getFactorRule", "getFlops"]> {
-  let summary = "x·rstd·scale over the dims from `axis` on, rstd = 1/√(mean(x²) + epsilon)";
-  let arguments = (ins NN_TensorType:$x, Optional<NN_TensorType>:$scale, I64Attr:$axis, F64Attr:$epsilon);
+  let summary = "x·rstd·scale over the dims from `axis` on, rstd = 1/√(mean(x²) + epsilon); bf16_result as layer_norm";
+  let arguments = (ins NN_TensorType:$x, Optional<NN_TensorType>:$scale, I64Attr:$axis, F64Attr:$epsilon,
+                       DefaultValuedAttr<BoolAttr, "false">:$bf16_result);
   let results = (outs NN_TensorType:$y, NN_TensorType:$rstd);
 }
 
 def NN_RmsNormGradOp : NN_InferredOp<"rms_norm_grad", [NN_LinearInFirst],
     ["getFactorRule", "getFlops", "canAccumulate"]> {
-  let summary = "dx and dscale (f32, f64 for f64) of rms_norm";
+  let summary = "dx and dscale (f32, f64 for f64) of rms_norm; dy may be bf16 where x is f32";
   let arguments = (ins NN_TensorType:$dy, NN_TensorType:$x, NN_TensorType:$rstd,
                        Optional<NN_TensorType>:$scale, I64Attr:$axis);
   let results = (outs NN_TensorType:$dx, NN_TensorType:$dscale);

@@ -77,6 +77,9 @@ DimExpr defaultBytes(Operation *op) {
     return bytes;
   for (Value operand : op->getOperands())
     bytes = bytes + typeOf(operand).getByteSize();
+  // A gradient of a gather adds to as many bytes as it has, wherever they lie in the table.
+  if (auto gather = mlir::dyn_cast<GatherGradOp>(op))
+    return bytes + typeOf(gather.getDy()).getByteSize();
   for (Value result : op->getResults())
     bytes = bytes + typeOf(result).getByteSize();
   return bytes;

@@ -1,6 +1,7 @@
 // Elementwise kernels: a loop from the table, run over rows of broadcast operands.
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/prepare.h"
+#include "kernels/glu.h"
 
 namespace maestro::kernels::cpu {
 namespace {
@@ -71,6 +72,46 @@ PreparedKernel prepareWhere(const CallSpec &spec, const Loops &loops) {
              at(call.inputs[1], offsets[1], bytes), at(call.inputs[2], offsets[2], bytes), n, rows.advances(0),
              rows.advances(1), rows.advances(2));
       });
+    });
+  });
+}
+
+namespace {
+
+/// The loops for the call's activation and element type; null where not all operands are of one type that has some.
+const GluLoops *gluLoops(const CallSpec &spec, const Loops &loops) {
+  DType dtype = spec.inputs[0].dtype;
+  auto isOther = [&](const TensorType &type) { return type.dtype != dtype; };
+  if (floatIndex(dtype) < 0 || std::ranges::any_of(spec.inputs, isOther) || std::ranges::any_of(spec.outputs, isOther))
+    return nullptr;
+  auto activation = gluActivationFromName(spec.attributes.getText("activation", ""));
+  return activation ? &loops.floats[floatIndex(dtype)].glu[static_cast<size_t>(*activation)] : nullptr;
+}
+
+} // namespace
+
+PreparedKernel prepareGlu(const CallSpec &spec, const Loops &loops) {
+  const GluLoops *own = gluLoops(spec, loops);
+  if (!own)
+    return unsupported();
+  int64_t count = spec.outputs[0].elements(), bytes = bytesOf(spec.outputs[0]);
+  return makeKernel(spec, [=, loop = own->forward, threads = spec.threads](const Operands &call) {
+    parallelFor(threads, count, kElementGrain, [&](int64_t begin, int64_t end) {
+      loop(at(call.outputs[0], begin, bytes), at(call.inputs[0], begin, bytes), at(call.inputs[1], begin, bytes),
+           end - begin);
+    });
+  });
+}
+
+PreparedKernel prepareGluGrad(const CallSpec &spec, const Loops &loops) {
+  const GluLoops *own = gluLoops(spec, loops);
+  if (!own)
+    return unsupported();
+  int64_t count = spec.outputs[0].elements(), bytes = bytesOf(spec.outputs[0]);
+  return makeKernel(spec, [=, loop = own->backward, threads = spec.threads](const Operands &call) {
+    parallelFor(threads, count, kElementGrain, [&](int64_t begin, int64_t end) {
+      loop(at(call.outputs[0], begin, bytes), at(call.outputs[1], begin, bytes), at(call.inputs[0], begin, bytes),
+           at(call.inputs[1], begin, bytes), at(call.inputs[2], begin, bytes), end - begin);
     });
   });
 }

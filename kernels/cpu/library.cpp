@@ -21,6 +21,8 @@ struct Entry {
 
 constexpr Entry kEntries[] = {
     {"where", prepareWhere},
+    {"glu", prepareGlu},
+    {"glu_grad", prepareGluGrad},
     {"copy", prepareCopy},
     {"fill", prepareFill},
     {"transpose", prepareTranspose},

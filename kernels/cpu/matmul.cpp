@@ -10,6 +10,9 @@
 #include "kernels/cpu/prepare.h"
 #include "kernels/cpu/widened.h"
 
+#include <cstring>
+#include <vector>
+
 namespace maestro::kernels::cpu {
 namespace {
 
@@ -198,9 +201,44 @@ PreparedKernel prepareFloat(const CallSpec &spec, const Problem &problem, const 
       products.scratchBytes());
 }
 
+/// A product that adds to its result, which is the addend first.
+class ToAddend : public Kernel {
+public:
+  ToAddend(const CallSpec &spec, std::unique_ptr<Kernel> product)
+      : product(std::move(product)), bytes(static_cast<int64_t>(spec.outputs[0].bytes())), threads(spec.threads) {}
+
+  Status run(std::span<const void *const> inputs, std::span<void *const> outputs, void *scratch) override {
+    if (outputs[0] != inputs[3])
+      parallelFor(threads, bytes, 4 * kElementGrain, [&](int64_t begin, int64_t end) {
+        std::memcpy(at(outputs[0], begin, 1), at(inputs[3], begin, 1), static_cast<size_t>(end - begin));
+      });
+    return product->run(inputs.first(3), outputs, scratch);
+  }
+  size_t scratchBytes() const override { return product->scratchBytes(); }
+  size_t ownBytes() const override { return product->ownBytes() + Kernel::ownBytes(); }
+
+private:
+  std::unique_ptr<Kernel> product;
+  int64_t bytes;
+  int threads;
+};
+
+PreparedKernel prepareToAddend(const CallSpec &spec, const Loops &loops) {
+  std::vector<Attribute> attributes(spec.attributes.all().begin(), spec.attributes.all().end());
+  attributes.push_back({.name = "accumulate", .kind = Attribute::Kind::Ints, .ints = {1}, .floats = {}, .text = {}});
+  MAESTRO_ASSIGN(
+      std::unique_ptr<Kernel> product,
+      prepareMatmul({spec.kernel, Attributes(attributes), spec.inputs.first(3), spec.outputs, spec.threads}, loops));
+  if (!product)
+    return unsupported();
+  return PreparedKernel(std::make_unique<ToAddend>(spec, std::move(product)));
+}
+
 } // namespace
 
 PreparedKernel prepareMatmul(const CallSpec &spec, const Loops &loops) {
+  if (spec.inputs.size() > 3 && spec.inputs[3].present)
+    return prepareToAddend(spec, loops);
   if (mustWiden(spec))
     return prepareWidened(spec, loops, prepareMatmul);
   DType in = spec.inputs[0].dtype, out = spec.outputs[0].dtype;

@@ -16,6 +16,8 @@ using Prepare = PreparedKernel (*)(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareUnary(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareBinary(const CallSpec &spec, const Loops &loops);
 PreparedKernel prepareWhere(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareGlu(const CallSpec &spec, const Loops &loops);
+PreparedKernel prepareGluGrad(const CallSpec &spec, const Loops &loops);
 
 // movement.cpp
 PreparedKernel prepareCopy(const CallSpec &spec, const Loops &loops);

@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace maestro::kernels::cuda {
 namespace {
 
@@ -98,7 +100,7 @@ public:
   Status enqueue(const Launch &launch, std::span<const CUdeviceptr> inputs, std::span<const CUdeviceptr> outputs,
                  CUdeviceptr scratch) override {
     float alpha = 1;
-    CUdeviceptr bases[] = {inputs[0], inputs[1], outputs[0], biased ? inputs[2] : 0};
+    CUdeviceptr bases[] = {inputs[0], inputs[1], outputs[0], addend ? inputs[3] : outputs[0], biased ? inputs[2] : 0};
     for (CUdeviceptr base : bases)
       if (base % kAlignment)
         return Status::internal(
@@ -109,11 +111,12 @@ public:
                            &bias, sizeof bias);
     }
     for (const auto &start : starts) {
-      auto at = [&](size_t i) {
-        return reinterpret_cast<void *>(bases[i] + static_cast<uint64_t>(start[i]) * elementBytes[i]);
+      auto at = [&](size_t i) { // What is added to lies as the result does.
+        size_t like = std::min<size_t>(i, 2);
+        return reinterpret_cast<void *>(bases[i] + static_cast<uint64_t>(start[like]) * elementBytes[like]);
       };
       MAESTRO_CUBLASLT_TRY(library, cublasLtMatmul, handle, operation.get(), &alpha, at(1), b.get(), at(0), a.get(),
-                           &beta, at(2), y.get(), at(2), y.get(), &algorithm, reinterpret_cast<void *>(scratch),
+                           &beta, at(3), y.get(), at(2), y.get(), &algorithm, reinterpret_cast<void *>(scratch),
                            workspace, reinterpret_cast<cudaStream_t>(launch.stream));
     }
     return afterwards ? afterwards->enqueue(launch, inputs, outputs, 0) : Status();
@@ -127,6 +130,7 @@ public:
   cublasLtMatmulAlgo_t algorithm{};
   size_t workspace = 0;
   float beta = 0;
+  bool addend = false; ///< Operand 3 is what is added to, instead of the result's old contents.
   bool biased = false; ///< By the product's epilogue.
   std::array<uint64_t, 3> elementBytes{};
   std::vector<std::array<int64_t, 3>> starts;
@@ -260,7 +264,8 @@ PreparedKernel CublasLtLibrary::prepareMatmul(const Call &call) const {
   auto made = std::make_unique<Product>(library, handle);
   bool alike = call.hasIn(2) && call.in(2).dtype == a.dtype && y.dtype == a.dtype;
   made->biased = alike;
-  made->beta = (accumulateMask(call.spec) & 1) ? 1 : 0;
+  made->addend = call.hasIn(3);
+  made->beta = made->addend || (accumulateMask(call.spec) & 1) ? 1 : 0;
   made->elementBytes = {byteSize(a.dtype), byteSize(b.dtype), byteSize(y.dtype)};
   made->starts = geometry.starts;
   if (call.hasIn(2) && !alike) {

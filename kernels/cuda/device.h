@@ -167,9 +167,17 @@ __device__ __forceinline__ float reciprocalRoot(float x) {
 }
 __device__ __forceinline__ float larger(float a, float b) { return a != a || a > b ? a : b; } ///< NaN wins.
 __device__ __forceinline__ float smaller(float a, float b) { return a != a || a < b ? a : b; }
+/// a ÷ b for b in [1, 2], within two units of the last place.
+__device__ __forceinline__ float quotient(float a, float b) {
+#ifdef __CUDACC__
+  return __fdividef(a, b);
+#else
+  return a / b;
+#endif
+}
 __device__ __forceinline__ float sigmoid(float x) {
   float e = expf(-fabsf(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
+  return quotient(x >= 0 ? 1 : e, 1 + e);
 }
 
 //===--- Where a thread is, and where elements lie --------------------------===//
@@ -179,6 +187,20 @@ __device__ __forceinline__ int64_t threadOfGrid() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
+/// index ÷ size and what is left of it, for numbers that are not negative: in 32 bits where they fit, several times
+/// faster.
+struct Divided {
+  int64_t whole, rest;
+};
+__device__ __forceinline__ Divided divided(int64_t index, int64_t size) {
+  if ((index | size) >> 32 == 0) {
+    uint32_t whole = static_cast<uint32_t>(index) / static_cast<uint32_t>(size);
+    return {whole, static_cast<uint32_t>(index) - whole * static_cast<uint32_t>(size)};
+  }
+  int64_t whole = index / size;
+  return {whole, index - whole * size};
+}
+
 /// Where element `index` lies in each of the tensors.
 template <int N>
 __device__ __forceinline__ void offsetsOf(const Strided<N> &map, int64_t index, int64_t (&offsets)[N]) {
@@ -186,6 +208,12 @@ __device__ __forceinline__ void offsetsOf(const Strided<N> &map, int64_t index, 
   for (int k = 0; k < N; ++k)
     offsets[k] = map.starts[k];
   for (int d = map.rank; d-- > 0;) {
+    if (d == 0) { // What is left is the first dim's: nothing to divide, least of all where all dims are joined.
+#pragma unroll
+      for (int k = 0; k < N; ++k)
+        offsets[k] += index * map.strides[k][0];
+      return;
+    }
     int64_t rest, at;
     if (map.narrow) {
       uint32_t whole = static_cast<uint32_t>(index), size = static_cast<uint32_t>(map.dims[d]);

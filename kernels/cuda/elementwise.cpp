@@ -19,6 +19,8 @@ std::string stemOf(const Call &call) {
     return "gelu_tanh_grad";
   if (name == "mod" && call.attributes().getFlag("fmod"))
     return "fmod";
+  if (name == "glu")
+    return "glu_" + std::string(call.attributes().getText("activation", ""));
   return std::string(name);
 }
 
@@ -118,6 +120,40 @@ PreparedKernel prepareBinary(const Call &call) {
                               p.b = o.in(1);
                               p.y = o.out(0);
                               p.packed = packed && aligned(p.a) && aligned(p.b) && aligned(p.y);
+                            }));
+  return prepared(std::move(sequence));
+}
+
+PreparedKernel prepareGluGrad(const Call &call) {
+  DType type = call.in(0).dtype;
+  bool alike = true;
+  for (size_t i = 0; i < 3; ++i) {
+    if (!isFloat(call.in(i).dtype) || isWide(call.in(i)))
+      return unsupported();
+    alike &= call.in(i).dtype == type && call.out(i % 2).dtype == type;
+  }
+  if (isWide(call.out(0)) || isWide(call.out(1)))
+    return unsupported();
+  const char *fast = alike ? fastSuffix(type) : nullptr;
+  int64_t count = call.out(0).elements(), perThread = fast ? 8 : 1;
+  GluGradParams params{anyTensor(call.in(0)),
+                       anyTensor(call.in(1)),
+                       anyTensor(call.in(2)),
+                       anyTensor(call.out(0)),
+                       anyTensor(call.out(1)),
+                       count,
+                       false};
+  std::string kernel = "glu_grad_" + std::string(call.attributes().getText("activation", "")) + "_";
+  auto sequence = call.sequence();
+  MAESTRO_TRY(sequence->add(kernel + (fast ? fast : "any"), blocksFor((count + perThread - 1) / perThread), params,
+                            [](GluGradParams &p, const Operands &o) {
+                              p.dy.data = address(o.in(0));
+                              p.gate.data = address(o.in(1));
+                              p.up.data = address(o.in(2));
+                              p.dgate.data = o.out(0);
+                              p.dup.data = o.out(1);
+                              p.packed = aligned(p.dy.data) && aligned(p.gate.data) && aligned(p.up.data) &&
+                                         aligned(p.dgate.data) && aligned(p.dup.data);
                             }));
   return prepared(std::move(sequence));
 }

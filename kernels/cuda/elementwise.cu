@@ -92,6 +92,16 @@ struct GeluTanhGrad {
   }
 };
 
+/// A gated linear unit's activation: its value is UNARY's, its slope that of the gradient for dy = 1.
+template <typename Value, typename Grad> struct Gated {
+  __device__ float operator()(float gate, float up) const { return Value()(gate) * up; }
+  __device__ static float slope(float gate) { return Grad()(gate, 1); }
+  __device__ static float value(float gate) { return Value()(gate); }
+};
+using GluSilu = Gated<Silu, SiluGrad>;
+using GluGelu = Gated<Gelu, GeluGrad>;
+using GluGeluTanh = Gated<GeluTanh, GeluTanhGrad>;
+
 template <typename T, typename Op> __device__ void unary(const UnaryParams &p) {
   constexpr int kCount = Pack<T>::kCount;
   const T *x = static_cast<const T *>(p.x);
@@ -157,6 +167,36 @@ template <typename Op> __device__ void binaryAny(const BinaryParams &p) {
   store({p.y, p.typeY}, at,
         Op()(load<float>({const_cast<void *>(p.a), p.typeA}, offsets[0]),
              load<float>({const_cast<void *>(p.b), p.typeB}, offsets[1])));
+}
+
+template <typename T, typename Glu>
+__device__ __forceinline__ void gluGradChunk(const GluGradParams &p, int64_t at, int64_t left, bool packed) {
+  Chunk dy = loadChunk(static_cast<const T *>(p.dy.data) + at, left, packed);
+  Chunk gate = loadChunk(static_cast<const T *>(p.gate.data) + at, left, packed);
+  Chunk up = loadChunk(static_cast<const T *>(p.up.data) + at, left, packed);
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i) {
+    float x = gate.v[i];
+    gate.v[i] = dy.v[i] * up.v[i] * Glu::slope(x);
+    up.v[i] = dy.v[i] * Glu::value(x);
+  }
+  storeChunk(static_cast<T *>(p.dgate.data) + at, gate, left, packed);
+  storeChunk(static_cast<T *>(p.dup.data) + at, up, left, packed);
+}
+template <typename T, typename Glu> __device__ void gluGrad(const GluGradParams &p) {
+  int64_t at = threadOfGrid() * kChunk, left = p.count - at;
+  if (p.packed && left >= kChunk)
+    gluGradChunk<T, Glu>(p, at, kChunk, true); // Without branches between its loads.
+  else if (left > 0)
+    gluGradChunk<T, Glu>(p, at, left, false);
+}
+template <typename Glu> __device__ void gluGradAny(const GluGradParams &p) {
+  int64_t at = threadOfGrid();
+  if (at >= p.count)
+    return;
+  float dy = load<float>(p.dy, at), gate = load<float>(p.gate, at), up = load<float>(p.up, at);
+  store(p.dgate, at, dy * up * Glu::slope(gate));
+  store(p.dup, at, dy * Glu::value(gate));
 }
 
 //===--- Integers -----------------------------------------------------------===//
@@ -288,7 +328,15 @@ template <typename C> __device__ void castAny(const CastParams &p) {
   X(name##_f32, BinaryParams, binary<float, Op>)                                                                       \
   X(name##_bf16, BinaryParams, binary<Bf16, Op>)                                                                       \
   X(name##_any, BinaryParams, binaryAny<Op>)
+#define GLU_KERNELS(X, name, Op)                                                                                       \
+  BINARY_KERNELS(X, glu_##name, Op)                                                                                    \
+  X(glu_grad_##name##_f32, GluGradParams, (gluGrad<float, Op>))                                                        \
+  X(glu_grad_##name##_bf16, GluGradParams, (gluGrad<Bf16, Op>))                                                        \
+  X(glu_grad_##name##_any, GluGradParams, gluGradAny<Op>)
 #define KERNELS(X)                                                                                                     \
+  GLU_KERNELS(X, silu, GluSilu)                                                                                        \
+  GLU_KERNELS(X, gelu, GluGelu)                                                                                        \
+  GLU_KERNELS(X, gelu_tanh, GluGeluTanh)                                                                               \
   UNARY_KERNELS(X, neg, Neg)                                                                                           \
   UNARY_KERNELS(X, abs, Abs)                                                                                           \
   UNARY_KERNELS(X, exp, Exp)                                                                                           \
@@ -350,6 +398,7 @@ template <typename C> __device__ void castAny(const CastParams &p) {
 
 MAESTRO_KERNELS(elementwise, KERNELS)
 #undef KERNELS
+#undef GLU_KERNELS
 #undef UNARY_KERNELS
 #undef BINARY_KERNELS
 #undef UNARY

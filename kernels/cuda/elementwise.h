@@ -22,6 +22,13 @@ struct BinaryParams {
   DType typeA, typeB, typeY;
 };
 
+/// Of one shape and, but for the kernels for any type, one type.
+struct GluGradParams {
+  AnyTensor dy, gate, up, dgate, dup;
+  int64_t count;
+  bool packed; ///< 16 bytes at a time.
+};
+
 /// What `where` moves: elements of 1, 2, 4 or 8 bytes.
 struct WhereParams {
   AnyTensor condition;

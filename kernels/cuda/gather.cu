@@ -10,7 +10,8 @@ template <typename T> __device__ void gather(const GatherParams &p) {
   int64_t units = p.dims.inner / p.perThread, thread = threadOfGrid();
   if (thread >= p.dims.outer * p.indexCount * units)
     return;
-  int64_t unit = thread % units, row = thread / units, position = row % p.indexCount, outer = row / p.indexCount;
+  Divided byRow = divided(thread, units), byOuter = divided(byRow.whole, p.indexCount);
+  int64_t unit = byRow.rest, row = byRow.whole, position = byOuter.rest, outer = byOuter.whole;
   int64_t index = load<int64_t>(p.indices, position);
   int64_t wrapped = index < 0 ? index + p.dims.axis : index;
   if (wrapped < 0 || wrapped >= p.dims.axis) {

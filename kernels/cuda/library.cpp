@@ -53,6 +53,8 @@ constexpr Entry kEntries[] = {
     {"sigmoid_grad", prepareBinary},
     {"relu_grad", prepareBinary},
     {"silu_grad", prepareBinary},
+    {"glu", prepareBinary},
+    {"glu_grad", prepareGluGrad},
     {"gelu_grad", prepareBinary},
     {"add", prepareBinary},
     {"sub", prepareBinary},

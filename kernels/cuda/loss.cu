@@ -31,8 +31,8 @@ template <typename T, bool kWide> __device__ void crossEntropy(const CrossEntrop
     return;
   const T *logits = static_cast<const T *>(p.logits) + row * p.width;
   RunningLse own;
-  Group::forChunks(p.width, [&](int64_t at, int64_t n) {
-    Chunk chunk = loadChunk(logits + at, n, p.packed);
+  Group::forChunks(p.width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    Chunk chunk = loadChunk(logits + at, n, packed);
     own.raise(largestOf(chunk, n));
 #pragma unroll
     for (int i = 0; i < kChunk; ++i)
@@ -53,13 +53,14 @@ template <typename T, bool kWide> __device__ void crossEntropyGrad(const CrossEn
   const T *logits = static_cast<const T *>(p.logits) + row * p.width;
   T *dlogits = static_cast<T *>(p.dlogits) + row * p.width;
   float lse = p.lse[row], dloss = load<float>(p.dloss, offsetOf(p.spread, row));
-  Group::forChunks(p.width, [&](int64_t at, int64_t n) {
-    Chunk chunk = loadChunk(logits + at, n, p.packed);
+  auto load = [&](int64_t at, int64_t n, bool packed) { return loadChunk(logits + at, n, packed); };
+  Group::template mapChunks<sizeof(T) == 2 ? 4 : 2>(
+      p.width, p.packed, load, [&](int64_t at, int64_t n, bool packed, Chunk &chunk) {
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i)
-      chunk.v[i] = label == p.ignored ? 0 : (expf(chunk.v[i] - lse) - (at + i == label ? 1 : 0)) * dloss;
-    storeChunk(dlogits + at, chunk, n, p.packed);
-  });
+        for (int i = 0; i < kChunk; ++i)
+          chunk.v[i] = label == p.ignored ? 0 : (expf(chunk.v[i] - lse) - (at + i == label ? 1 : 0)) * dloss;
+        storeChunk(dlogits + at, chunk, n, packed);
+      });
 }
 
 template <typename S, typename U, bool kWide> __device__ void klDivergence(const KlParams &p) {
@@ -73,8 +74,8 @@ template <typename S, typename U, bool kWide> __device__ void klDivergence(const
   // far.
   RunningLse ownStudent, ownTeacher;
   float difference = 0;
-  Group::forChunks(p.width, [&](int64_t at, int64_t n) {
-    Chunk s = loadChunk(student + at, n, p.packed), t = loadChunk(teacher + at, n, p.packed);
+  Group::forChunks(p.width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    Chunk s = loadChunk(student + at, n, packed), t = loadChunk(teacher + at, n, packed);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       s.v[i] *= p.inverseTemperature;
@@ -112,13 +113,19 @@ template <typename S, typename U, bool kWide> __device__ void klDivergenceGrad(c
   S *dstudent = static_cast<S *>(p.dstudent) + row * p.width;
   float lseStudent = p.lseStudent[row], lseTeacher = p.lseTeacher[row];
   float factor = load<float>(p.dloss, offsetOf(p.spread, row)) * p.inverseTemperature;
-  Group::forChunks(p.width, [&](int64_t at, int64_t n) {
-    Chunk s = loadChunk(student + at, n, p.packed), t = loadChunk(teacher + at, n, p.packed);
+  struct Logits {
+    Chunk s, t;
+  };
+  auto load = [&](int64_t at, int64_t n, bool packed) {
+    return Logits{loadChunk(student + at, n, packed), loadChunk(teacher + at, n, packed)};
+  };
+  Group::template mapChunks<2>(p.width, p.packed, load, [&](int64_t at, int64_t n, bool packed, Logits &logits) {
+    Chunk &s = logits.s, &t = logits.t;
 #pragma unroll
     for (int i = 0; i < kChunk; ++i)
       s.v[i] = (expf(s.v[i] * p.inverseTemperature - lseStudent) - expf(t.v[i] * p.inverseTemperature - lseTeacher)) *
                factor;
-    storeChunk(dstudent + at, s, n, p.packed);
+    storeChunk(dstudent + at, s, n, packed);
   });
 }
 

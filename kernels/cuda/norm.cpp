@@ -5,19 +5,25 @@
 #include "kernels/cuda/prepare.h"
 #include "kernels/cuda/row_launch.h"
 
+#include <optional>
+
 namespace maestro::kernels::cuda {
 namespace {
 
 constexpr int64_t kChunkRows = 64;
+/// Among so many blocks, or warps, rows are divided where a gradient reads them once: two blocks, or one of eight
+/// warps, for each of an H200's 132 multiprocessors.
+constexpr int64_t kBlockGroups = 264, kWarpGroups = 1056;
 
-/// "f32_bf16": the types of x and of scale and bias; empty where there is no such kernel.
-std::string suffixOf(const TensorType &x, const TensorType *scale, const TensorType *bias) {
-  const char *rows = fastSuffix(x.dtype);
+/// "f32_bf16_f32": the types of x, of y, and of scale and bias; empty where there is no such kernel.
+std::string suffixOf(const TensorType &x, const TensorType &y, const TensorType *scale, const TensorType *bias) {
+  const char *rows = fastSuffix(x.dtype), *results = fastSuffix(y.dtype);
   DType weights = scale ? scale->dtype : bias ? bias->dtype : DType::F32;
   const char *weight = fastSuffix(weights);
-  if (!rows || !weight || (bias && bias->dtype != weights))
+  bool known = rows && results && weight && (x.dtype == y.dtype || x.dtype == DType::F32);
+  if (!known || (bias && bias->dtype != weights))
     return "";
-  return std::string(rows) + "_" + weight;
+  return std::string(rows) + "_" + results + "_" + weight;
 }
 
 struct NormRows {
@@ -27,16 +33,97 @@ struct NormRows {
         width(product(x.shape().subspan(static_cast<size_t>(attributes.getInt("axis", 0))))) {}
 };
 
+/// The kernel that reads rows of that width once, "_sums_wide_2_", and rows that each of its groups goes through;
+/// nothing where rows are too wide.
+struct OneReading {
+  std::string infix;
+  int64_t perGroup;
+  Grid grid;
+};
+std::optional<OneReading> oneReading(const NormRows &rows) {
+  bool wide = rows.width > kWideRow;
+  int64_t threads = wide ? kBlock : 32, warps = wide ? 1 : kBlock / 32;
+  for (int64_t chunks : {1, 2, 4}) {
+    if (rows.width > threads * 8 * chunks || (chunks == 2 && !wide))
+      continue;
+    int64_t wanted = wide ? kBlockGroups : kWarpGroups;
+    int64_t perGroup = std::max<int64_t>((rows.count + wanted - 1) / wanted, wide ? 1 : 4);
+    int64_t groups = (rows.count + perGroup - 1) / perGroup;
+    return OneReading{std::string("_sums_") + (wide ? "wide_" : "") + std::to_string(chunks) + "_",
+                      perGroup,
+                      {static_cast<unsigned>((groups + warps - 1) / warps)}};
+  }
+  return std::nullopt;
+}
+
+/// What layer_norm's and rms_norm's gradients have in common.
+struct NormGradient {
+  const Call &call;
+  bool centred = call.spec.kernel == "layer_norm_grad";
+  size_t scaleAt = centred ? 4 : 3, rstdAt = centred ? 3 : 2;
+  NormRows rows{call.in(1), call.attributes()};
+  std::array<size_t, 3> partial{}; ///< Where the sums of results 1 (dscale) and 2 (dbias) lie in scratch memory.
+  std::array<bool, 3> wanted{};
+
+  Status addGradient(Sequence &sequence, const std::string &kernel, Grid grid, int64_t perGroup) {
+    NormGradParams params{};
+    params.rows = rows.count;
+    params.width = rows.width;
+    params.perGroup = perGroup;
+    return sequence.add(kernel, grid, params,
+                        [centred = centred, rstdAt = rstdAt, scaleAt = scaleAt, partial = partial,
+                         wanted = wanted](NormGradParams &p, const Operands &o) {
+                          p.dy = o.in(0);
+                          p.x = o.in(1);
+                          p.mean = centred ? o.in<float>(2) : nullptr;
+                          p.rstd = o.in<float>(rstdAt);
+                          p.scale = o.in(scaleAt);
+                          p.dx = o.out(0);
+                          p.dscale = wanted[1] ? o.scratchAt<float>(partial[1]) : nullptr;
+                          p.dbias = wanted[2] ? o.scratchAt<float>(partial[2]) : nullptr;
+                          p.packed =
+                              p.width % 8 == 0 && aligned(p.dy) && aligned(p.x) && aligned(p.scale) && aligned(p.dx);
+                        });
+  }
+  Status addSums(Sequence &sequence) {
+    NormSumsParams sums{};
+    sums.rows = rows.count;
+    sums.width = rows.width;
+    sums.chunkRows = kChunkRows;
+    Grid grid = blocksFor(rows.width);
+    grid.y = static_cast<unsigned>((rows.count + kChunkRows - 1) / kChunkRows);
+    std::string kernel = std::string("norm_sums_") + fastSuffix(call.in(1).dtype) + "_" + fastSuffix(call.in(0).dtype);
+    return sequence.add(
+        kernel, grid, sums,
+        [centred = centred, rstdAt = rstdAt, partial = partial, wanted = wanted](NormSumsParams &p, const Operands &o) {
+          p.dy = o.in(0);
+          p.x = o.in(1);
+          p.mean = centred ? o.in<float>(2) : nullptr;
+          p.rstd = o.in<float>(rstdAt);
+          p.dscale = wanted[1] ? o.scratchAt<float>(partial[1]) : nullptr;
+          p.dbias = wanted[2] ? o.scratchAt<float>(partial[2]) : nullptr;
+        });
+  }
+  Status addColumnSum(Sequence &sequence, size_t result, int64_t chunks) {
+    ColumnSumParams column{nullptr, nullptr, chunks, rows.width, (accumulateMask(call.spec) >> result & 1) != 0};
+    return sequence.add("column_sum", {static_cast<unsigned>((rows.width + kSumColumns - 1) / kSumColumns)}, column,
+                        [offset = partial[result], result](ColumnSumParams &p, const Operands &o) {
+                          p.partial = o.scratchAt<const float>(offset);
+                          p.result = o.out<float>(result);
+                        });
+  }
+};
+
 } // namespace
 
 PreparedKernel prepareNorm(const Call &call) {
   bool centred = call.spec.kernel == "layer_norm";
   std::string suffix =
-      suffixOf(call.in(0), call.hasIn(1) ? &call.in(1) : nullptr, call.hasIn(2) ? &call.in(2) : nullptr);
+      suffixOf(call.in(0), call.out(0), call.hasIn(1) ? &call.in(1) : nullptr, call.hasIn(2) ? &call.in(2) : nullptr);
   for (size_t i = 1; i < call.spec.outputs.size(); ++i)
     if (call.out(i).dtype != DType::F32)
       return unsupported();
-  if (suffix.empty() || call.out(0).dtype != call.in(0).dtype)
+  if (suffix.empty())
     return unsupported();
   NormRows rows(call.in(0), call.attributes());
   NormParams params{};
@@ -59,65 +146,36 @@ PreparedKernel prepareNorm(const Call &call) {
 }
 
 PreparedKernel prepareNormGrad(const Call &call) {
-  bool centred = call.spec.kernel == "layer_norm_grad";
-  size_t scaleAt = centred ? 4 : 3, rstdAt = centred ? 3 : 2;
-  std::string suffix = suffixOf(call.in(1), call.hasIn(scaleAt) ? &call.in(scaleAt) : nullptr, nullptr);
-  if (suffix.empty() || call.in(0).dtype != call.in(1).dtype || call.out(0).dtype != call.in(1).dtype ||
-      call.in(rstdAt).dtype != DType::F32 || call.in(2).dtype != DType::F32)
+  NormGradient norm{call};
+  std::string suffix =
+      suffixOf(call.in(1), call.in(0), call.hasIn(norm.scaleAt) ? &call.in(norm.scaleAt) : nullptr, nullptr);
+  if (suffix.empty() || call.out(0).dtype != call.in(1).dtype || call.in(norm.rstdAt).dtype != DType::F32 ||
+      call.in(2).dtype != DType::F32)
     return unsupported();
-  NormRows rows(call.in(1), call.attributes());
-  auto sequence = call.sequence();
-  NormGradParams params{};
-  params.rows = rows.count;
-  params.width = rows.width;
-  MAESTRO_TRY(sequence->add(std::string(call.spec.kernel) + rowInfix(rows.width) + suffix,
-                            rowGrid(rows.count, rows.width), params, [=](NormGradParams &p, const Operands &o) {
-                              p.dy = o.in(0);
-                              p.x = o.in(1);
-                              p.mean = centred ? o.in<float>(2) : nullptr;
-                              p.rstd = o.in<float>(rstdAt);
-                              p.scale = o.in(scaleAt);
-                              p.dx = o.out(0);
-                              p.packed = p.width % 8 == 0 && aligned(p.dy) && aligned(p.x) && aligned(p.scale) &&
-                                         aligned(p.dx);
-                            }));
-  // dscale is result 1, dbias result 2.
-  NormSumsParams sums{};
-  sums.rows = rows.count;
-  sums.width = rows.width;
-  sums.chunkRows = kChunkRows;
-  int64_t chunks = (rows.count + kChunkRows - 1) / kChunkRows;
-  std::array<size_t, 3> partial{};
-  std::array<bool, 3> wanted{};
   for (size_t i = 1; i < 3; ++i) {
-    wanted[i] = call.hasOut(i);
-    if (wanted[i] && call.out(i).dtype != DType::F32)
+    norm.wanted[i] = call.hasOut(i);
+    if (norm.wanted[i] && call.out(i).dtype != DType::F32)
       return unsupported();
-    if (wanted[i])
-      partial[i] = sequence->reserve(static_cast<size_t>(chunks * rows.width) * sizeof(float));
   }
-  if (!wanted[1] && !wanted[2])
-    return prepared(std::move(sequence));
-  Grid grid = blocksFor(rows.width);
-  grid.y = static_cast<unsigned>(chunks);
-  MAESTRO_TRY(sequence->add(std::string("norm_sums_") + fastSuffix(call.in(1).dtype), grid, sums,
-                            [=](NormSumsParams &p, const Operands &o) {
-                              p.dy = o.in(0);
-                              p.x = o.in(1);
-                              p.mean = centred ? o.in<float>(2) : nullptr;
-                              p.rstd = o.in<float>(rstdAt);
-                              p.dscale = wanted[1] ? o.scratchAt<float>(partial[1]) : nullptr;
-                              p.dbias = wanted[2] ? o.scratchAt<float>(partial[2]) : nullptr;
-                            }));
+  auto sequence = call.sequence();
+  std::optional<OneReading> once = oneReading(norm.rows);
+  int64_t perChunk = once ? once->perGroup : kChunkRows, chunks = (norm.rows.count + perChunk - 1) / perChunk;
   for (size_t i = 1; i < 3; ++i)
-    if (wanted[i]) {
-      ColumnSumParams column{nullptr, nullptr, chunks, rows.width, (accumulateMask(call.spec) >> i & 1) != 0};
-      MAESTRO_TRY(sequence->add("column_sum", blocksFor(rows.width), column,
-                                [offset = partial[i], i](ColumnSumParams &p, const Operands &o) {
-                                  p.partial = o.scratchAt<const float>(offset);
-                                  p.result = o.out<float>(i);
-                                }));
-    }
+    if (norm.wanted[i])
+      norm.partial[i] = sequence->reserve(static_cast<size_t>(chunks * norm.rows.width) * sizeof(float));
+  bool sums = norm.wanted[1] || norm.wanted[2];
+  std::string stem(call.spec.kernel);
+  if (once && sums) {
+    MAESTRO_TRY(norm.addGradient(*sequence, stem + once->infix + suffix, once->grid, once->perGroup));
+  } else {
+    MAESTRO_TRY(norm.addGradient(*sequence, stem + rowInfix(norm.rows.width) + suffix,
+                                 rowGrid(norm.rows.count, norm.rows.width), 0));
+    if (sums)
+      MAESTRO_TRY(norm.addSums(*sequence));
+  }
+  for (size_t i = 1; i < 3; ++i)
+    if (norm.wanted[i])
+      MAESTRO_TRY(norm.addColumnSum(*sequence, i, chunks));
   return prepared(std::move(sequence));
 }
 

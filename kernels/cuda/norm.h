@@ -18,7 +18,8 @@ struct NormGradParams {
   const void *dy, *x, *scale;
   const float *mean, *rstd;
   void *dx;
-  int64_t rows, width;
+  float *dscale, *dbias; ///< Sums over `perGroup` rows each, of the kernels that make them; absent where nobody asks.
+  int64_t rows, width, perGroup;
   bool packed;
 };
 
@@ -29,6 +30,8 @@ struct NormSumsParams {
   float *dscale, *dbias; ///< Partial sums; absent where nobody asks.
   int64_t rows, width, chunkRows;
 };
+
+inline constexpr int kSumColumns = 8;
 
 /// result[column] = (old) + Σ over chunks of partial[chunk][column].
 struct ColumnSumParams {

@@ -65,8 +65,8 @@ PreparedKernel prepareDropout(const Call &call) {
   params.position = joinDims<1>(shape.subspan(1), {strides});
   params.ratio = static_cast<float>(ratio);
   params.scale = ratio < 1 ? static_cast<float>(1 / (1 - ratio)) : 0;
-  bool four = packs(params.position, 4) && params.position.strides[0][params.position.rank - 1] == 1;
-  params.perThread = four ? 4 : 1;
+  bool eight = packs(params.position, 8) && params.position.strides[0][params.position.rank - 1] == 1;
+  params.perThread = eight ? 8 : 1;
   auto sequence = call.sequence();
   MAESTRO_TRY(sequence->add(std::string("dropout_") + suffix, blocksFor(params.count / params.perThread), params,
                             [](DropoutParams &p, const Operands &o) {
@@ -74,6 +74,7 @@ PreparedKernel prepareDropout(const Call &call) {
                               p.state.data = address(o.in(1));
                               p.sampleIds.data = address(o.in(2));
                               p.y = o.out(0);
+                              p.packed = aligned(p.x) && aligned(p.y);
                             }));
   return prepared(std::move(sequence));
 }

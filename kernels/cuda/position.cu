@@ -18,7 +18,8 @@ template <typename T> __device__ void rope(const RopeParams &p) {
   int64_t i = threadOfGrid();
   if (i >= p.pairs)
     return;
-  int64_t half = p.width / 2, row = i / half * p.width, pair = i % half;
+  Divided at = divided(i, p.width / 2);
+  int64_t half = p.width / 2, row = at.whole * p.width, pair = at.rest;
   int64_t first = row + (p.interleaved ? 2 * pair : pair);
   int64_t second = p.interleaved ? first + 1 : first + half;
   const T *x = static_cast<const T *>(p.x);
@@ -38,13 +39,14 @@ template <typename T, typename W> __device__ void ropePacked(const RopeParams &p
   int64_t i = threadOfGrid() * kChunk;
   if (i >= p.pairs)
     return;
-  int64_t half = p.width / 2, first = i / half * p.width + i % half, second = first + half;
+  Divided where = divided(i, p.width / 2);
+  int64_t half = p.width / 2, first = where.whole * p.width + where.rest, second = first + half;
   const T *x = static_cast<const T *>(p.x);
   T *y = static_cast<T *>(p.y);
   const W *cosine = static_cast<const W *>(p.cosine.data), *sine = static_cast<const W *>(p.sine.data);
-  int64_t atFirst[2], atSecond[2];
+  int64_t atFirst[2];
   offsetsOf(p.map, first, atFirst);
-  offsetsOf(p.map, second, atSecond);
+  int64_t atSecond[2] = {atFirst[0] + half, atFirst[1] + half}; // In the same row, where neighbours are neighbours.
   Chunk a = loadChunk(x + first, kChunk, true), b = loadChunk(x + second, kChunk, true);
   Chunk cosA = loadChunk(cosine + atFirst[0], kChunk, true), cosB = loadChunk(cosine + atSecond[0], kChunk, true);
   Chunk sinA = loadChunk(sine + atFirst[1], kChunk, true), sinB = loadChunk(sine + atSecond[1], kChunk, true);
@@ -81,11 +83,15 @@ __device__ uint32_t folded(int64_t value) {
   return static_cast<uint32_t>(value) ^ static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32);
 }
 
+/// The counters of a row's numbers but for the last word.
+__device__ PhiloxNumbers dropoutRow(const DropoutParams &p, int64_t row) {
+  Divided sample = divided(row, p.rowsPerSample);
+  return {folded(load<int64_t>(p.state, 1)), folded(load<int64_t>(p.sampleIds, sample.whole)), folded(sample.rest), 0};
+}
+
 /// The numbers of four elements: counter (step, sample, row, position ÷ 4); the word is position % 4.
-__device__ PhiloxNumbers dropoutNumbers(const DropoutParams &p, int64_t row, int64_t position) {
-  int64_t sample = load<int64_t>(p.sampleIds, row / p.rowsPerSample);
-  PhiloxNumbers counter = {folded(load<int64_t>(p.state, 1)), folded(sample), folded(row % p.rowsPerSample),
-                           folded(position >> 2)};
+__device__ PhiloxNumbers dropoutNumbers(const DropoutParams &p, PhiloxNumbers counter, int64_t position) {
+  counter.c[3] = folded(position >> 2);
   return philox(counter, folded(load<int64_t>(p.state, 0)), folded(p.stream));
 }
 
@@ -99,14 +105,22 @@ template <typename T> __device__ void dropout(const DropoutParams &p) {
     return;
   const T *x = static_cast<const T *>(p.x) + at;
   T *y = static_cast<T *>(p.y) + at;
-  int64_t position = offsetOf(p.position, at % p.width);
-  PhiloxNumbers numbers = dropoutNumbers(p, at / p.width, position);
-  if (p.perThread == 4) {
+  Divided place = divided(at, p.width);
+  int64_t position = offsetOf(p.position, place.rest);
+  if (p.perThread == kChunk) {
+    Chunk chunk = loadChunk(x, kChunk, p.packed);
+    PhiloxNumbers counter = dropoutRow(p, place.whole);
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      y[i] = fromFloat<T>(dropped(p, numbers.c[i], toFloat(x[i])));
+    for (int half = 0; half < kChunk; half += 4) {
+      PhiloxNumbers numbers = dropoutNumbers(p, counter, position + half);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        chunk.v[half + i] = dropped(p, numbers.c[i], chunk.v[half + i]);
+    }
+    storeChunk(y, chunk, kChunk, p.packed);
     return;
   }
+  PhiloxNumbers numbers = dropoutNumbers(p, dropoutRow(p, place.whole), position);
   uint32_t word =
       position & 2 ? (position & 1 ? numbers.c[3] : numbers.c[2]) : (position & 1 ? numbers.c[1] : numbers.c[0]);
   *y = fromFloat<T>(dropped(p, word, toFloat(*x)));

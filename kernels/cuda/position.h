@@ -21,7 +21,8 @@ struct DropoutParams {
   int64_t count, width, rowsPerSample, stream; ///< width: elements of a row.
   Strided<1> position;                         ///< An element of a row to its position.
   float ratio, scale;
-  int32_t perThread; ///< 1, or 4 whose numbers are one counter's.
+  int32_t perThread; ///< 1, or 8 neighbours, whose numbers are two counters'.
+  bool packed;       ///< They lie at aligned places.
 };
 
 } // namespace maestro::kernels::cuda

@@ -11,6 +11,7 @@ using Prepare = PreparedKernel (*)(const Call &call);
 // elementwise.cpp
 PreparedKernel prepareUnary(const Call &call);
 PreparedKernel prepareBinary(const Call &call);
+PreparedKernel prepareGluGrad(const Call &call);
 PreparedKernel prepareWhere(const Call &call);
 PreparedKernel prepareCast(const Call &call); ///< cast, copy, add_into
 

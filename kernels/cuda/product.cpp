@@ -47,21 +47,22 @@ PreparedKernel prepareMatmul(const Call &call) {
   params.a = anyTensor(a);
   params.b = anyTensor(b);
   params.bias = call.hasIn(2) ? anyTensor(call.in(2)) : AnyTensor{};
-  params.y = anyTensor(y);
+  params.y = params.addend = anyTensor(y);
   params.count = y.elements();
   params.m = y.dims[y.rank - 2];
   params.n = y.dims[y.rank - 1];
   params.k = a.dims[a.rank - (params.transposeA ? 2 : 1)];
-  params.adds = (accumulateMask(call.spec) & 1) != 0;
   params.batch =
       joinDims<2>(leading(y), {batchStrides(a, y, params.m * params.k), batchStrides(b, y, params.k * params.n)});
   const char *type = y.dtype == DType::F64 ? "f64" : isFloat(y.dtype) ? "f32" : "integer";
+  bool adds = (accumulateMask(call.spec) & 1) != 0;
   auto sequence = call.sequence();
   MAESTRO_TRY(sequence->add(std::string("matmul_") + type, blocksFor(params.count), params,
-                            [](MatmulParams &p, const Operands &o) {
+                            [adds](MatmulParams &p, const Operands &o) {
                               p.a.data = address(o.in(0));
                               p.b.data = address(o.in(1));
                               p.bias.data = address(o.in(2));
+                              p.addend.data = adds ? o.out(0) : address(o.in(3));
                               p.y.data = o.out(0);
                             }));
   return prepared(std::move(sequence));

@@ -23,7 +23,7 @@ template <typename C> __device__ void matmul(const MatmulParams &p) {
       partial = static_cast<C>(partial + load<C>(p.a, a + l * stepA) * load<C>(p.b, b + l * stepB));
     sum = static_cast<C>(sum + partial);
   }
-  store(p.y, at, p.adds ? static_cast<C>(load<C>(p.y, at) + sum) : sum);
+  store(p.y, at, p.addend.data ? static_cast<C>(load<C>(p.addend, at) + sum) : sum);
 }
 
 //===--- Windows ----------------------------------------------------------------===//

@@ -5,12 +5,12 @@
 
 namespace maestro::kernels::cuda {
 
-/// y[…, m, n] = (old) + a[…, m, k] · b[…, k, n] (+ bias[n]).
+/// y[…, m, n] = (addend, or old) + a[…, m, k] · b[…, k, n] (+ bias[n]).
 struct MatmulParams {
-  AnyTensor a, b, bias, y;
+  AnyTensor a, b, bias, addend, y; ///< addend: y itself, where products are added to it; absent where to nothing.
   int64_t count, m, n, k;
   Strided<2> batch; ///< Of y's matrices to a's and b's first elements.
-  bool transposeA, transposeB, adds;
+  bool transposeA, transposeB;
 };
 
 /// kernels/window.h as plain data.

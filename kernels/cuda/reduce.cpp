@@ -18,6 +18,12 @@ std::string operationOf(std::string_view kernel) {
   return kernel == "reduce_mean" ? "sum" : std::string(kernel.substr(std::string_view("reduce_").size()));
 }
 
+/// Whether what is kept lies side by side, and what is reduced is rows of that: gradients of biases.
+bool isMatrix(const ReduceParams &params) {
+  const Strided<1> &kept = params.keptMap, &reduced = params.reducedMap;
+  return kept.rank == 1 && reduced.rank == 1 && kept.strides[0][0] == 1 && reduced.strides[0][0] == params.kept;
+}
+
 /// The type that is computed in: "any" (f32), "f64" or "integer".
 const char *reducedAs(DType dtype) { return dtype == DType::F64 ? "f64" : isFloat(dtype) ? "any" : "integer"; }
 
@@ -46,13 +52,20 @@ PreparedKernel prepareReduce(const Call &call) {
 
   std::string op = operationOf(call.spec.kernel), stem = "reduce_" + op, type = reducedAs(call.in(0).dtype);
   std::string loads = op == "sum" && fastSuffix(call.in(0).dtype) ? fastSuffix(call.in(0).dtype) : type;
+  bool matrix = !rows && op == "sum" && fastSuffix(call.in(0).dtype) && isMatrix(params);
   Grid grid = rows ? Grid{static_cast<unsigned>(std::min<int64_t>(params.kept, UINT32_MAX))} : blocksFor(params.kept);
+  static_assert(kMatrixColumns == kBlock, "blocksFor() is right for both");
   grid.y = static_cast<unsigned>(chunks);
   auto sequence = call.sequence();
   size_t partial = sequence->reserve(static_cast<size_t>(chunks * params.kept) * sizeof(int64_t));
-  MAESTRO_TRY(sequence->add(stem + (rows ? "_rows_" : "_columns_") + loads, grid, params,
-                            [partial](ReduceParams &p, const Operands &o) {
+  MAESTRO_TRY(sequence->add(stem +
+                                (rows     ? "_rows_"
+                                 : matrix ? "_matrix_"
+                                          : "_columns_") +
+                                loads,
+                            grid, params, [partial](ReduceParams &p, const Operands &o) {
                               p.x.data = address(o.in(0));
+                              p.packed = p.kept % 8 == 0 && aligned(p.x.data);
                               p.partial = o.scratchAt(partial);
                             }));
   ReduceFinalParams last{};

@@ -1,7 +1,7 @@
 // Reductions over any axes, in two launches: chunks of a fixed size, then the chunks in order.
 #include "kernels/cuda/reduce.h"
 
-#include "kernels/cuda/block.h"
+#include "kernels/cuda/rows.h"
 
 namespace maestro::kernels::cuda {
 namespace {
@@ -79,6 +79,47 @@ template <typename Op, typename C, typename T = Unknown> __device__ void reduceC
   static_cast<C *>(p.partial)[chunk * p.kept + result] = value;
 }
 
+/// The sum over rows of a matrix: kMatrixColumns columns a block, eight a thread, and the block's warps share the rows.
+template <typename T> __device__ void sumMatrix(const ReduceParams &p) {
+  constexpr int kWarps = kBlock / kWarp;
+  __shared__ float partial[kWarps][kMatrixColumns];
+  int64_t first = int64_t(blockIdx.x) * kMatrixColumns, column = first + laneOf() * kChunk, chunk = blockIdx.y;
+  int64_t end = chunkEnd(p, chunk), row = chunk * p.chunk + warpOf();
+  Chunk sum = {};
+  if (column < p.kept) {
+    const T *x = static_cast<const T *>(p.x.data) + column;
+    auto add = [&](const Chunk &values) {
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i)
+        sum.v[i] += values.v[i];
+    };
+    constexpr int kAtOnce = 4;
+    for (; p.packed && row + (kAtOnce - 1) * kWarps < end; row += kAtOnce * kWarps) {
+      Chunk values[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k)
+        values[k] = loadChunk(x + (row + k * kWarps) * p.kept, kChunk, true);
+#pragma unroll
+      for (const Chunk &each : values)
+        add(each);
+    }
+    for (; row < end; row += kWarps)
+      add(loadChunk(x + row * p.kept, p.kept - column, false));
+  }
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i)
+    partial[warpOf()][laneOf() * kChunk + i] = sum.v[i];
+  __syncthreads();
+  column = first + threadIdx.x;
+  if (column >= p.kept)
+    return;
+  float total = partial[0][threadIdx.x];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w)
+    total += partial[w][threadIdx.x];
+  static_cast<float *>(p.partial)[chunk * p.kept + column] = total;
+}
+
 template <typename Op, typename C> __device__ void reduceFinal(const ReduceFinalParams &p) {
   int64_t result = threadOfGrid();
   if (result >= p.kept)
@@ -110,6 +151,8 @@ template <typename Op, typename C> __device__ void reduceFinal(const ReduceFinal
   REDUCE_ALL(X, integer, int64_t)                                                                                      \
   X(reduce_sum_rows_f32, ReduceParams, (reduceRows<Sum, float, float>))                                                \
   X(reduce_sum_rows_bf16, ReduceParams, (reduceRows<Sum, float, Bf16>))                                                \
+  X(reduce_sum_matrix_f32, ReduceParams, sumMatrix<float>)                                                             \
+  X(reduce_sum_matrix_bf16, ReduceParams, sumMatrix<Bf16>)                                                             \
   X(reduce_sum_columns_f32, ReduceParams, (reduceColumns<Sum, float, float>))                                          \
   X(reduce_sum_columns_bf16, ReduceParams, (reduceColumns<Sum, float, Bf16>))
 

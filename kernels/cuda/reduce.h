@@ -10,7 +10,10 @@ struct ReduceParams {
   void *partial; ///< [chunk][result], of the type that is computed in.
   int64_t kept, length, chunk;
   Strided<1> keptMap, reducedMap;
+  bool packed; ///< Of a matrix, over whose rows is summed: 16 bytes at a time.
 };
+
+inline constexpr int kMatrixColumns = 256; ///< Of a block; one a thread at the end.
 
 /// What is done with a chunk's results, in order.
 struct ReduceFinalParams {

@@ -67,10 +67,43 @@ template <bool kWide> struct RowGroup {
   }
   __device__ static float sum(float value) { return reduce(value, Sum()); }
 
-  /// Calls visit(first element, elements left) for this thread's chunks of a row.
-  template <typename Visit> __device__ static void forChunks(int64_t width, Visit visit) {
-    for (int64_t at = int64_t(thread()) * kChunk; at < width; at += int64_t(kThreads) * kChunk)
-      visit(at, width - at);
+  /// Calls visit(first element, elements left, packed) for this thread's chunks of a row. Where all are packed, the two
+  /// last arguments are constants: loads of neighbouring rounds are under way together.
+  template <typename Visit> __device__ static void forChunks(int64_t width, bool packed, Visit visit) {
+    constexpr int64_t kStep = int64_t(kThreads) * kChunk;
+    if (packed) {
+#pragma unroll 2
+      for (int64_t at = int64_t(thread()) * kChunk; at < width; at += kStep)
+        visit(at, int64_t(kChunk), true);
+    } else {
+      for (int64_t at = int64_t(thread()) * kChunk; at < width; at += kStep)
+        visit(at, width - at, false);
+    }
+  }
+
+  /// Calls use(first element, elements left, packed, load(the same)) for them. Results may lie over what is read, which
+  /// keeps the compiler from loading ahead: where all are packed, kAtOnce chunks are loaded before the first is used.
+  template <int kAtOnce, typename Load, typename Use>
+  __device__ static void mapChunks(int64_t width, bool packed, Load load, Use use) {
+    constexpr int64_t kStep = int64_t(kThreads) * kChunk;
+    int64_t first = int64_t(thread()) * kChunk;
+    if (packed) {
+      for (int64_t at = first; at < width; at += kAtOnce * kStep) {
+        decltype(load(at, int64_t(kChunk), true)) loaded[kAtOnce];
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k)
+          loaded[k] = load(at + k * kStep < width ? at + k * kStep : at, int64_t(kChunk), true);
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k)
+          if (at + k * kStep < width)
+            use(at + k * kStep, int64_t(kChunk), true, loaded[k]);
+      }
+    } else {
+      for (int64_t at = first; at < width; at += kStep) {
+        auto loaded = load(at, width - at, false);
+        use(at, width - at, false, loaded);
+      }
+    }
   }
 };
 

@@ -7,8 +7,9 @@
 namespace maestro::kernels::cuda {
 namespace {
 
-__device__ float softmaxOf(float x, float largest, float sum, float logSum, bool logarithm) {
-  return logarithm ? x - largest - logSum : expf(x - largest) / sum;
+/// `inverse`: 1 ÷ the sum.
+__device__ float softmaxOf(float x, float largest, float inverse, float logSum, bool logarithm) {
+  return logarithm ? x - largest - logSum : expf(x - largest) * inverse;
 }
 __device__ float gradOf(float y, float dy, float sum, bool logarithm) {
   return logarithm ? dy - expf(y) * sum : y * (dy - sum);
@@ -22,25 +23,25 @@ template <typename T, bool kWide> __device__ void softmaxRow(const SoftmaxParams
   const T *x = static_cast<const T *>(p.x) + row * width;
   T *y = static_cast<T *>(p.y) + row * width;
   float largest = -kInfinity, sum = 0;
-  Group::forChunks(width, [&](int64_t at, int64_t n) {
-    float value = largestOf(loadChunk(x + at, n, p.packed), n);
+  Group::forChunks(width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    float value = largestOf(loadChunk(x + at, n, packed), n);
     largest = value > largest ? value : largest;
   });
   largest = Group::reduce(largest, Largest());
-  Group::forChunks(width, [&](int64_t at, int64_t n) {
-    Chunk chunk = loadChunk(x + at, n, p.packed);
+  Group::forChunks(width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    Chunk chunk = loadChunk(x + at, n, packed);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i)
       sum += i < n ? expf(chunk.v[i] - largest) : 0;
   });
   sum = Group::sum(sum);
-  float logSum = logf(sum);
-  Group::forChunks(width, [&](int64_t at, int64_t n) {
-    Chunk chunk = loadChunk(x + at, n, p.packed);
+  float inverse = 1 / sum, logSum = logf(sum);
+  Group::forChunks(width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    Chunk chunk = loadChunk(x + at, n, packed);
 #pragma unroll
     for (float &value : chunk.v)
-      value = softmaxOf(value, largest, sum, logSum, p.logarithm);
-    storeChunk(y + at, chunk, n, p.packed);
+      value = softmaxOf(value, largest, inverse, logSum, p.logarithm);
+    storeChunk(y + at, chunk, n, packed);
   });
 }
 
@@ -52,19 +53,19 @@ template <typename T, bool kWide> __device__ void softmaxGradRow(const SoftmaxPa
   const T *y = static_cast<const T *>(p.x) + row * width, *dy = static_cast<const T *>(p.dy) + row * width;
   T *dx = static_cast<T *>(p.y) + row * width;
   float sum = 0;
-  Group::forChunks(width, [&](int64_t at, int64_t n) {
-    Chunk result = loadChunk(y + at, n, p.packed), grad = loadChunk(dy + at, n, p.packed);
+  Group::forChunks(width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    Chunk result = loadChunk(y + at, n, packed), grad = loadChunk(dy + at, n, packed);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i)
       sum += grad.v[i] * (p.logarithm ? 1 : result.v[i]);
   });
   sum = Group::sum(sum);
-  Group::forChunks(width, [&](int64_t at, int64_t n) {
-    Chunk result = loadChunk(y + at, n, p.packed), grad = loadChunk(dy + at, n, p.packed);
+  Group::forChunks(width, p.packed, [&](int64_t at, int64_t n, bool packed) {
+    Chunk result = loadChunk(y + at, n, packed), grad = loadChunk(dy + at, n, packed);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i)
       grad.v[i] = gradOf(result.v[i], grad.v[i], sum, p.logarithm);
-    storeChunk(dx + at, grad, n, p.packed);
+    storeChunk(dx + at, grad, n, packed);
   });
 }
 
@@ -87,9 +88,9 @@ template <typename T> __device__ void softmaxLine(const SoftmaxParams &p) {
   }
   for (int64_t i = 0; i < p.dims.axis; ++i)
     sum += expf(toFloat(x[i * p.dims.inner]) - largest);
-  float logSum = logf(sum);
+  float inverse = 1 / sum, logSum = logf(sum);
   for (int64_t i = 0; i < p.dims.axis; ++i)
-    y[i * p.dims.inner] = fromFloat<T>(softmaxOf(toFloat(x[i * p.dims.inner]), largest, sum, logSum, p.logarithm));
+    y[i * p.dims.inner] = fromFloat<T>(softmaxOf(toFloat(x[i * p.dims.inner]), largest, inverse, logSum, p.logarithm));
 }
 
 template <typename T> __device__ void softmaxGradLine(const SoftmaxParams &p) {

@@ -85,9 +85,10 @@ PreparedKernel prepareSumSquares(const Call &call) {
   auto sequence = call.sequence();
   size_t partial = sequence->reserve(static_cast<size_t>(blocks) * sizeof(double));
   MAESTRO_TRY(sequence->add("sum_squares_partial", {static_cast<unsigned>(blocks)},
-                            SumSquaresParams{anyTensor(call.in(0)), nullptr, count},
+                            SumSquaresParams{anyTensor(call.in(0)), nullptr, count, false},
                             [partial](SumSquaresParams &p, const Operands &o) {
                               p.x.data = address(o.in(0));
+                              p.packed = p.x.dtype == DType::F32 && aligned(p.x.data);
                               p.partial = o.scratchAt<double>(partial);
                             }));
   MAESTRO_TRY(sequence->add("sum_partial", {1},

@@ -62,40 +62,46 @@ __device__ void finishUpdate(float *to, const Quartet &param, float *cleared, co
         store(copy, at + i, param.v[i]);
 }
 
-__device__ void adam(const AdamParams &p) {
-  __shared__ float shrink, stepSize, rootCorrection2;
-  if (threadIdx.x == 0) { // In f64, once a block.
-    double learningRate = p.scalars[kLearningRate];
-    shrink = p.decoupled ? static_cast<float>(1 - learningRate * p.weightDecay) : 1;
-    stepSize = static_cast<float>(learningRate / p.scalars[kBiasCorrection1]);
-    rootCorrection2 = static_cast<float>(sqrt(static_cast<double>(p.scalars[kBiasCorrection2])));
-  }
-  __syncthreads();
-  int64_t at = threadOfGrid() * kUpdatesPerThread, left = p.count - at;
-  if (left <= 0)
-    return;
-  bool packed = p.packed && left >= kUpdatesPerThread;
-  float scale = p.scalars[kGradientScale];
+/// What a step takes from its scalars, computed in f64 once a block.
+struct AdamStep {
+  float shrink, stepSize, rootCorrection2;
+};
+
+__device__ __forceinline__ void adamQuartet(const AdamParams &p, const AdamStep &step, int64_t at, int64_t left,
+                                            bool packed) {
   Quartet param = loadQuartet(p.param + at, left, packed), grad = loadQuartet(p.grad + at, left, packed);
   Quartet m = loadQuartet(p.m + at, left, packed), v = loadQuartet(p.v + at, left, packed);
+  float scale = p.scalars[kGradientScale];
 #pragma unroll
   for (int i = 0; i < kUpdatesPerThread; ++i) {
     float g = grad.v[i] * scale + p.addedDecay * param.v[i];
-    param.v[i] *= shrink;
+    param.v[i] *= step.shrink;
     m.v[i] += p.oneMinusBeta1 * (g - m.v[i]);
     v.v[i] = v.v[i] * p.beta2 + p.oneMinusBeta2 * g * g;
-    param.v[i] -= stepSize * m.v[i] / (sqrtf(v.v[i]) / rootCorrection2 + p.eps);
+    param.v[i] -= step.stepSize * m.v[i] / (sqrtf(v.v[i]) / step.rootCorrection2 + p.eps);
   }
   storeQuartet(p.m + at, m, left, packed);
   storeQuartet(p.v + at, v, left, packed);
   finishUpdate(p.param, param, p.cleared, p.copy, at, left, packed);
 }
-
-__device__ void sgd(const SgdParams &p) {
+__device__ void adam(const AdamParams &p) {
+  __shared__ AdamStep step;
+  if (threadIdx.x == 0) {
+    double learningRate = p.scalars[kLearningRate];
+    step.shrink = p.decoupled ? static_cast<float>(1 - learningRate * p.weightDecay) : 1;
+    step.stepSize = static_cast<float>(learningRate / p.scalars[kBiasCorrection1]);
+    step.rootCorrection2 = static_cast<float>(sqrt(static_cast<double>(p.scalars[kBiasCorrection2])));
+  }
+  __syncthreads();
   int64_t at = threadOfGrid() * kUpdatesPerThread, left = p.count - at;
-  if (left <= 0)
-    return;
-  bool packed = p.packed && left >= kUpdatesPerThread, first = p.scalars[kStep] <= 1;
+  if (p.packed && left >= kUpdatesPerThread)
+    adamQuartet(p, step, at, kUpdatesPerThread, true); // Without branches between its loads.
+  else if (left > 0)
+    adamQuartet(p, step, at, left, false);
+}
+
+__device__ __forceinline__ void sgdQuartet(const SgdParams &p, int64_t at, int64_t left, bool packed) {
+  bool first = p.scalars[kStep] <= 1;
   float learningRate = p.scalars[kLearningRate], scale = p.scalars[kGradientScale];
   Quartet param = loadQuartet(p.param + at, left, packed), grad = loadQuartet(p.grad + at, left, packed), buffer;
   if (p.momentumBuffer)
@@ -113,6 +119,13 @@ __device__ void sgd(const SgdParams &p) {
     storeQuartet(p.momentumBuffer + at, buffer, left, packed);
   finishUpdate(p.param, param, p.cleared, p.copy, at, left, packed);
 }
+__device__ void sgd(const SgdParams &p) {
+  int64_t at = threadOfGrid() * kUpdatesPerThread, left = p.count - at;
+  if (p.packed && left >= kUpdatesPerThread)
+    sgdQuartet(p, at, kUpdatesPerThread, true);
+  else if (left > 0)
+    sgdQuartet(p, at, left, false);
+}
 
 __device__ void average(const AverageParams &p) {
   int64_t i = threadOfGrid();
@@ -126,9 +139,23 @@ __device__ void sumSquares(const SumSquaresParams &p) {
   int64_t first = blockIdx.x * kSquaresPerBlock;
   int64_t end = first + kSquaresPerBlock < p.count ? first + kSquaresPerBlock : p.count;
   double sum = 0;
-  for (int64_t at = first + threadIdx.x; at < end; at += kBlock) {
-    double x = load<double>(p.x, at);
-    sum += x * x;
+  if (p.packed && end - first == kSquaresPerBlock) { // All accesses are under way before the first is waited for.
+    constexpr int kAccesses = kSquaresPerBlock / kBlock / kUpdatesPerThread;
+    Quartet quartets[kAccesses];
+    const float *x = static_cast<const float *>(p.x.data) + first + threadIdx.x * kUpdatesPerThread;
+#pragma unroll
+    for (int k = 0; k < kAccesses; ++k)
+      quartets[k] = loadQuartet(x + k * kBlock * kUpdatesPerThread, kUpdatesPerThread, true);
+#pragma unroll
+    for (const Quartet &quartet : quartets)
+#pragma unroll
+      for (float value : quartet.v)
+        sum += static_cast<double>(value) * value;
+  } else {
+    for (int64_t at = first + threadIdx.x; at < end; at += kBlock) {
+      double x = load<double>(p.x, at);
+      sum += x * x;
+    }
   }
   sum = blockReduce(sum, Sum());
   if (threadIdx.x == 0)

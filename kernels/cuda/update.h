@@ -43,6 +43,7 @@ struct SumSquaresParams {
   AnyTensor x;
   double *partial; ///< One a block.
   int64_t count;
+  bool packed; ///< f32, 16 bytes at a time.
 };
 
 /// result = (old) + Σ partial, by one block.

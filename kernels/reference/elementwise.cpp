@@ -1,4 +1,5 @@
 // Elementwise operators: one function per operator in a table, one loop per arity.
+#include "kernels/glu.h"
 #include "kernels/reference/prepare.h"
 
 #include <algorithm>
@@ -153,6 +154,30 @@ constexpr Binary kBinary[] = {
 constexpr Binary kFmod = both("mod", [](auto a, auto b) { return remainder(a, b); });
 constexpr Binary kGeluTanhGrad = twoFloats("gelu_grad", [](double x, double dy) { return dy * geluTanhSlope(x); });
 
+double activated(GluActivation activation, double x) {
+  switch (activation) {
+  case GluActivation::Gelu:
+    return gelu(x);
+  case GluActivation::GeluTanh:
+    return geluTanh(x);
+  case GluActivation::Silu:
+    break;
+  }
+  return x * sigmoid(x);
+}
+double activationSlope(GluActivation activation, double x) {
+  double s = sigmoid(x);
+  switch (activation) {
+  case GluActivation::Gelu:
+    return geluSlope(x);
+  case GluActivation::GeluTanh:
+    return geluTanhSlope(x);
+  case GluActivation::Silu:
+    break;
+  }
+  return s * (1 + x * (1 - s));
+}
+
 template <typename C> PreparedKernel makeBinary(const CallSpec &spec, C (*function)(C, C)) {
   auto shape = spec.outputs[0].shape();
   IndexMap left = broadcastMap(spec.inputs[0].shape(), shape);
@@ -196,6 +221,27 @@ PreparedKernel prepareBinary(const CallSpec &spec) {
   if (isFloat(spec.inputs[0].dtype) || isFloat(spec.inputs[1].dtype))
     return makeBinary(spec, entry->floating);
   return entry->integer ? makeBinary(spec, entry->integer) : PreparedKernel(nullptr);
+}
+
+PreparedKernel prepareGlu(const CallSpec &spec) {
+  GluActivation activation = *gluActivationFromName(spec.attributes.getText("activation", ""));
+  bool backward = spec.kernel == "glu_grad";
+  if (!isFloat(spec.inputs[0].dtype))
+    return PreparedKernel(nullptr);
+  return makeKernel(spec, [=](const Call &call) {
+    size_t first = backward ? 1 : 0;
+    Source<double> gate = call.source(first), up = call.source(first + 1), dy = call.source(0);
+    Sink<double> result = call.sink(0), second = call.sink(backward ? 1 : 0);
+    for (int64_t i = 0, n = call.out[0].elements(); i < n; ++i) {
+      double x = gate[i], u = up[i], d = dy[i];
+      if (!backward) {
+        result.set(i, activated(activation, x) * u);
+      } else {
+        result.set(i, d * u * activationSlope(activation, x));
+        second.set(i, d * activated(activation, x));
+      }
+    }
+  });
 }
 
 PreparedKernel prepareWhere(const CallSpec &spec) {

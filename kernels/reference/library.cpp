@@ -65,6 +65,8 @@ constexpr Entry kEntries[] = {
     {"greater", prepareBinary},
     {"greater_equal", prepareBinary},
     {"where", prepareWhere},
+    {"glu", prepareGlu},
+    {"glu_grad", prepareGlu},
     {"cast", prepareCast},
     {"copy", prepareCast},
     {"fill", prepareFill},

@@ -1,4 +1,4 @@
-// Matrix products: a[…, m, k] · b[…, k, n] (+ bias[n]).
+// Matrix products: a[…, m, k] · b[…, k, n] (+ bias[n]) (+ addend).
 #include "kernels/reference/prepare.h"
 
 namespace maestro::kernels::reference {
@@ -23,7 +23,7 @@ PreparedKernel prepareMatmul(const CallSpec &spec) {
   return withComputeType(result.dtype, [&]<typename C>(C) {
     return makeKernel(spec, [=](const Call &call) {
       Source<C> a = call.source<C>(0), b = call.source<C>(1);
-      Source<C> bias = call.source<C>(call.hasInput(2) ? 2 : 0);
+      Source<C> bias = call.source<C>(call.hasInput(2) ? 2 : 0), addend = call.source<C>(call.hasInput(3) ? 3 : 0);
       Sink<C> result = call.sink<C>(0);
       for (int64_t batch = 0; batch < batches; ++batch) {
         int64_t startA = batchA(batch) * m * k, startB = batchB(batch) * k * n;
@@ -33,7 +33,8 @@ PreparedKernel prepareMatmul(const CallSpec &spec) {
             for (int64_t l = 0; l < k; ++l)
               sum = wrappingAdd(sum, wrappingMultiply(a[startA + (transposeA ? l * m + i : i * k + l)],
                                                       b[startB + (transposeB ? j * k + l : l * n + j)]));
-            result.set((batch * m + i) * n + j, sum);
+            int64_t at = (batch * m + i) * n + j;
+            result.set(at, call.hasInput(3) ? wrappingAdd(sum, addend[at]) : sum);
           }
       }
     });

@@ -10,6 +10,7 @@ namespace maestro::kernels::reference {
 PreparedKernel prepareUnary(const CallSpec &spec);
 PreparedKernel prepareBinary(const CallSpec &spec);
 PreparedKernel prepareWhere(const CallSpec &spec);
+PreparedKernel prepareGlu(const CallSpec &spec); ///< and its gradient
 PreparedKernel prepareCast(const CallSpec &spec);
 
 // movement.cpp

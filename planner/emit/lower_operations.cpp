@@ -38,6 +38,10 @@ llvm::SmallVector<Value> kernelOperands(Operation *op) {
         operands = {norm.getX(), norm.getScale(), norm.getBias()};
         expected = 3;
       })
+      .Case<nn::MatmulAddOp>([&](nn::MatmulAddOp product) {
+        operands = {product.getA(), product.getB(), product.getBias(), product.getAddend()};
+        expected = 4;
+      })
       .Case<nn::MatmulOp, nn::ConvOp>([&](auto) { expected = 3; })
       .Case<nn::LayerNormGradOp>([&](auto) { expected = 5; })
       .Case<nn::RmsNormOp>([&](auto) { expected = 2; })

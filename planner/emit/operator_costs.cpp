@@ -21,17 +21,23 @@ double product(llvm::ArrayRef<DimExpr> shape, const Sizes &sizes) {
   return elements;
 }
 
+bool isProduct(mlir::Operation &op) { return mlir::isa<nn::MatmulOp, nn::MatmulAddOp>(op); }
+bool isTransposed(mlir::Operation &product) {
+  auto attribute = product.getAttrOfType<mlir::BoolAttr>("transpose_a");
+  return attribute && attribute.getValue();
+}
+
 /// KernelWork's m, n, k. Of a product leading dims belong to m where all of them multiply the same matrix. A
 /// convolution is the product of its patches with its filters: as many operations over as many results.
 void setSizes(mlir::Operation &op, const Sizes &sizes, KernelWork &work) {
   llvm::ArrayRef<DimExpr> result = nn::typeOf(op.getResult(0)).getShape();
-  if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op)) {
-    llvm::ArrayRef<DimExpr> a = nn::typeOf(matmul.getA()).getShape();
+  if (isProduct(op)) {
+    llvm::ArrayRef<DimExpr> a = nn::typeOf(op.getOperand(0)).getShape();
     double leading = product(result.drop_back(2), sizes);
-    bool shared = nn::typeOf(matmul.getB()).getShape().size() == 2 && !matmul.getTransposeA();
+    bool transposed = isTransposed(op), shared = nn::typeOf(op.getOperand(1)).getShape().size() == 2 && !transposed;
     work.m = valueAtBounds(result[result.size() - 2], sizes) * (shared ? leading : 1);
     work.n = valueAtBounds(result.back(), sizes);
-    work.k = valueAtBounds(matmul.getTransposeA() ? a[a.size() - 2] : a.back(), sizes);
+    work.k = valueAtBounds(transposed ? a[a.size() - 2] : a.back(), sizes);
     work.batch = shared ? 1 : leading;
   } else if (mlir::isa<nn::ConvOp, nn::ConvGradInputOp, nn::ConvGradWeightOp>(op)) {
     double elements = product(result, sizes), first = valueAtBounds(result[0], sizes),
@@ -97,7 +103,7 @@ KernelWork workOf(mlir::Operation &op, const OperatorWork &own, llvm::StringRef 
   work.flops = cost_models::Flops(valueAtBounds(own.flops, sizes));
   work.bytes = cost_models::Bytes(valueAtBounds(own.bytes, sizes));
   setSizes(op, sizes, work);
-  if (auto matmul = mlir::dyn_cast<nn::MatmulOp>(op); matmul && matmul.getTransposeA()) // As gradients of weights are.
+  if (isProduct(op) && isTransposed(op)) // As gradients of weights are.
     work.kernel = "matmul transposed";
   if (auto kind = op.getAttrOfType<mlir::StringAttr>("approximate"); kind && kind.getValue() == "tanh")
     work.kernel = work.kernel == "gelu" ? "gelu tanh" : "gelu_grad tanh";

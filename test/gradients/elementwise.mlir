@@ -76,6 +76,18 @@ module attributes {test.symbols = {b = 2, s = 3}} {
     %0 = nn.silu %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
     return %0 : !nn.tensor<[b, 4], f64>
   }
+  func.func @glu_silu(%x: !nn.tensor<[b, 4], f64> {test.range = [-3.0, 3.0]}, %y: !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.glu %x, %y {activation = "silu"} : (!nn.tensor<[b, 4], f64>, !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
+  func.func @glu_gelu(%x: !nn.tensor<[b, 4], f64> {test.range = [-3.0, 3.0]}, %y: !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.glu %x, %y {activation = "gelu"} : (!nn.tensor<[b, 4], f64>, !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
+  func.func @glu_gelu_tanh(%x: !nn.tensor<[b, 4], f64> {test.range = [-3.0, 3.0]}, %y: !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64> {
+    %0 = nn.glu %x, %y {activation = "gelu_tanh"} : (!nn.tensor<[b, 4], f64>, !nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
+    return %0 : !nn.tensor<[b, 4], f64>
+  }
   func.func @softplus(%x: !nn.tensor<[b, 4], f64> {test.range = [-3.0, 3.0]}) -> !nn.tensor<[b, 4], f64> {
     %0 = nn.softplus %x : (!nn.tensor<[b, 4], f64>) -> !nn.tensor<[b, 4], f64>
     return %0 : !nn.tensor<[b, 4], f64>

@@ -88,6 +88,10 @@ func.func @products(%a: !nn.tensor<[b, s, 12], f32>, %w: !nn.tensor<[64, 12], f3
   %0 = nn.matmul %a, %wt : (!nn.tensor<[b, s, 12], f32>, !nn.tensor<[12, 64], f32>) -> !nn.tensor<[b, s, 64], f32>
   // CHECK: nn.matmul {{.*}}nn.factors = "(i,j,k),(l,k),(l)->(i,j,l) whole k"
   %1 = nn.matmul %a, %w, %bias {transpose_b = true} : (!nn.tensor<[b, s, 12], f32>, !nn.tensor<[64, 12], f32>, !nn.tensor<[64], f32>) -> !nn.tensor<[b, s, 64], f32>
+  // CHECK: nn.matmul_add {{.*}}nn.factors = "(i,j,k),(l,k),(i,j,l),(l)->(i,j,l) whole k"
+  %added = nn.matmul_add %a, %w, %1, %bias {transpose_b = true} : (!nn.tensor<[b, s, 12], f32>, !nn.tensor<[64, 12], f32>, !nn.tensor<[b, s, 64], f32>, !nn.tensor<[64], f32>) -> !nn.tensor<[b, s, 64], f32>
+  // CHECK: nn.glu_grad {{.*}}nn.factors = "(i,j,k),(i,j,k),(i,j,k)->(i,j,k),(i,j,k)"
+  %gates:2 = nn.glu_grad %1, %1, %added {activation = "silu"} : (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s, 64], f32>) -> (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s, 64], f32>)
   // CHECK: nn.matmul {{.*}}nn.factors = "(i,j,k),(i,j,l)->(i,k,l) reduce j"
   %2 = nn.matmul %a, %1 {transpose_a = true} : (!nn.tensor<[b, s, 12], f32>, !nn.tensor<[b, s, 64], f32>) -> !nn.tensor<[b, 12, 64], f32>
   // CHECK: nn.conv {{.*}}nn.factors = "(i,j,k,l),(m,j,n,o)->(i,m,p,q) reduce j whole k,l,n,o,p,q"

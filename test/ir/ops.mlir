@@ -65,6 +65,10 @@ func.func @elementwise(%x: !nn.tensor<[n, 4], f32>, %row: !nn.tensor<[4], f32>, 
   %24 = nn.sigmoid_grad %x, %x : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.relu_grad
   %25 = nn.relu_grad %x, %x : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: nn.glu %{{.*}} {activation = "gelu_tanh"}
+  %gated = nn.glu %x, %x {activation = "gelu_tanh"} : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  // CHECK: nn.glu_grad %{{.*}} {activation = "silu"}
+  %gates:2 = nn.glu_grad %x, %x, %gated {activation = "silu"} : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>)
   // CHECK: nn.silu_grad
   %26 = nn.silu_grad %x, %x : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
   // CHECK: nn.gelu_grad
@@ -191,6 +195,8 @@ func.func @products(%a: !nn.tensor<[b, s, 12], bf16>, %w: !nn.tensor<[64, 12], b
                     %image: !nn.tensor<[n, 8, 32, width], f32>, %filter: !nn.tensor<[16, 4, 3, 3], f32>) {
   // CHECK: nn.matmul %{{.*}} {transpose_b = true} : {{.*}} -> !nn.tensor<[b, s, 64], bf16>
   %0 = nn.matmul %a, %w, %bias {transpose_b = true} : (!nn.tensor<[b, s, 12], bf16>, !nn.tensor<[64, 12], bf16>, !nn.tensor<[64], bf16>) -> !nn.tensor<[b, s, 64], bf16>
+  // CHECK: nn.matmul_add %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {transpose_b = true} : {{.*}} -> !nn.tensor<[b, s, 64], bf16>
+  %added = nn.matmul_add %a, %w, %0, %bias {transpose_b = true} : (!nn.tensor<[b, s, 12], bf16>, !nn.tensor<[64, 12], bf16>, !nn.tensor<[b, s, 64], bf16>, !nn.tensor<[64], bf16>) -> !nn.tensor<[b, s, 64], bf16>
   // CHECK: nn.matmul %{{.*}} {f32_result = true, transpose_a = true} : {{.*}} -> !nn.tensor<[b, 12, 64], f32>
   %1 = nn.matmul %a, %0 {f32_result = true, transpose_a = true} : (!nn.tensor<[b, s, 12], bf16>, !nn.tensor<[b, s, 64], bf16>) -> !nn.tensor<[b, 12, 64], f32>
   // CHECK: nn.conv {{.*}} -> !nn.tensor<[n, 16, 16, (width + 1) floordiv 2], f32>
@@ -231,6 +237,11 @@ func.func @normalisation(%x: !nn.tensor<[b, s, 64], bf16>, %scale: !nn.tensor<[6
   %5:3 = nn.layer_norm_grad %x, %x, %4#1, %4#2, %scale {axis = 2 : i64} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[64], f32>, !nn.tensor<[64], f32>)
   // CHECK: nn.rms_norm
   %6:2 = nn.rms_norm %x {axis = 2 : i64, epsilon = 1.0e-5 : f64} : (!nn.tensor<[b, s, 64], bf16>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>)
+  %wide = nn.cast %x : (!nn.tensor<[b, s, 64], bf16>) -> !nn.tensor<[b, s, 64], f32>
+  // CHECK: nn.rms_norm %{{.*}} {axis = 2 : i64, bf16_result = true, {{.*}} -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>)
+  %narrowed:2 = nn.rms_norm %wide {axis = 2 : i64, epsilon = 1.0e-5 : f64, bf16_result = true} : (!nn.tensor<[b, s, 64], f32>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>)
+  // CHECK: nn.rms_norm_grad %{{.*}} -> (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[64], f32>)
+  %widened:2 = nn.rms_norm_grad %narrowed#0, %wide, %narrowed#1, %scale {axis = 2 : i64} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s, 64], f32>, !nn.tensor<[b, s], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], f32>, !nn.tensor<[64], f32>)
   // CHECK: nn.rms_norm_grad
   %7:2 = nn.rms_norm_grad %x, %x, %6#1, %scale {axis = 2 : i64} : (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s, 64], bf16>, !nn.tensor<[b, s], f32>, !nn.tensor<[64], f32>) -> (!nn.tensor<[b, s, 64], bf16>, !nn.tensor<[64], f32>)
   // CHECK: nn.rope

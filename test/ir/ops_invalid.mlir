@@ -522,3 +522,30 @@ func.func @f(%x: !nn.tensor<[b, s, 16], f32>, %w: !nn.tensor<[16, 16], f32>, %h:
   %0:2 = nn.recurrence %x, %w, %h bias %b {cell = "rnn_tanh"} : (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[16, 16], f32>, !nn.tensor<[b, 16], f32>, !nn.tensor<[16], f32>) -> (!nn.tensor<[b, s, 16], f32>, !nn.tensor<[b, s, 16], f32>)
   return
 }
+
+// -----
+
+func.func @glu_activation(%x: !nn.tensor<[n, 4], f32>) {
+  // expected-error@+2 {{nn.glu: activation must be "silu", "gelu" or "gelu_tanh", is "tanh"}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.glu %x, %x {activation = "tanh"} : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[n, 4], f32>
+  return
+}
+
+// -----
+
+func.func @matmul_add_shape(%x: !nn.tensor<[n, 4], f32>, %y: !nn.tensor<[4, 3], f32>, %row: !nn.tensor<[3], f32>) {
+  // expected-error@+2 {{nn.matmul_add: addend must have shape [n, 3]}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = nn.matmul_add %x, %y, %row : (!nn.tensor<[n, 4], f32>, !nn.tensor<[4, 3], f32>, !nn.tensor<[3], f32>) -> !nn.tensor<[n, 3], f32>
+  return
+}
+
+// -----
+
+func.func @norm_narrows_f32_alone(%x: !nn.tensor<[n, 8], f64>) {
+  // expected-error@+2 {{nn.rms_norm: has bf16_result, and x is not f32}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = nn.rms_norm %x {axis = 1 : i64, epsilon = 1.0e-5 : f64, bf16_result = true} : (!nn.tensor<[n, 8], f64>) -> (!nn.tensor<[n, 8], bf16>, !nn.tensor<[n], f64>)
+  return
+}

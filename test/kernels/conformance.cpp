@@ -105,6 +105,28 @@ TEST(Elementwise, Unary) {
       }
 }
 
+TEST(Elementwise, GatedLinearUnits) {
+  Random random(5);
+  for (DType dtype : kFloats)
+    for (const char *activation : {"silu", "gelu", "gelu_tanh"})
+      for (int64_t n : {1, 8, 17, 1000, 70001}) {
+        Tensor gate = random.floats(dtype, {n}, 2), up = random.floats(dtype, {n}), dy = random.floats(dtype, {n});
+        std::vector<Attribute> attributes{text("activation", activation)};
+        check({"glu", attributes, {gate, up}, {Tensor(dtype, {n})}, 2 * toleranceOf(dtype)});
+        Tensor like(dtype, {n});
+        check({"glu_grad", attributes, {dy, gate, up}, {like, like}, 2 * toleranceOf(dtype)});
+        // Over their operands, any of them.
+        std::vector<Tensor> apart{like, like};
+        ASSERT_TRUE(call(subject(), "glu_grad", attributes, {dy, gate, up}, apart, 1).status.isOk());
+        for (size_t over : {0, 1, 2}) {
+          std::vector<Tensor> operands{dy, gate, up};
+          ASSERT_TRUE(callOver(subject(), "glu_grad", attributes, operands, {over, (over + 1) % 3}).isOk());
+          EXPECT_TRUE(close(operands[over], apart[0], 0, 0));
+          EXPECT_TRUE(close(operands[(over + 1) % 3], apart[1], 0, 0));
+        }
+      }
+}
+
 /// The largest distance in units in the last place of f32 over a dense sweep of arguments.
 double worstUlp(const char *kernel, double low, double high) {
   constexpr int64_t kCount = 200000;
@@ -399,10 +421,11 @@ TEST(Reduce, SumMeanMaxMin) {
     bool ownExtremes;
   };
   const Shape shapes[] = {
-      {{7, 33}, {1}, {7}, true},        {{700, 33}, {0}, {33}, false},          {{5, 6, 7}, {0, 1}, {7}, false},
-      {{5, 6, 7}, {1, 2}, {5}, true},   {{5, 60, 17}, {1}, {5, 17}, false},     {{200000}, {0}, {}, true},
-      {{4, 5}, {0, 1}, {}, true},       {{3, 1, 40}, {1}, {3, 40}, true},       {{1, 3000}, {1}, {1}, true},
-      {{4, 6, 32}, {0, 2}, {6}, false}, {{3, 40, 2, 5}, {0, 2, 3}, {40}, false}};
+      {{7, 33}, {1}, {7}, true},        {{700, 33}, {0}, {33}, false},           {{5, 6, 7}, {0, 1}, {7}, false},
+      {{5, 6, 7}, {1, 2}, {5}, true},   {{5, 60, 17}, {1}, {5, 17}, false},      {{200000}, {0}, {}, true},
+      {{4, 5}, {0, 1}, {}, true},       {{3, 1, 40}, {1}, {3, 40}, true},        {{1, 3000}, {1}, {1}, true},
+      {{4, 6, 32}, {0, 2}, {6}, false}, {{3, 40, 2, 5}, {0, 2, 3}, {40}, false}, {{2, 150, 264}, {0, 1}, {264}, false},
+      {{300, 8}, {0}, {8}, false}};
   for (DType dtype : kFloats)
     for (const Shape &s : shapes)
       for (const char *kernel : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
@@ -422,7 +445,7 @@ TEST(Reduce, SumMeanMaxMin) {
 }
 
 TEST(Matmul, ShapesAndTransposes) {
-  Random random(11);
+  Random random(11), addends(19);
   struct Shape {
     std::vector<int64_t> a, b, c;
   };
@@ -451,9 +474,37 @@ TEST(Matmul, ShapesAndTransposes) {
           inputs.push_back(biased ? random.floats(dtype, {s.c.back()}) : Tensor());
           std::vector<Attribute> attributes{flag("transpose_a", ta), flag("transpose_b", tb)};
           check({"matmul", attributes, inputs, {Tensor(dtype, s.c)}, toleranceOf(dtype)});
+          auto adding = inputs;
+          adding.push_back(addends.floats(dtype, s.c, 1, 3));
+          check({"matmul", attributes, adding, {Tensor(dtype, s.c)}, toleranceOf(dtype), Expect::Own});
+          adding.back() = addends.floats(DType::F32, s.c, 1, 3);
+          check({"matmul", attributes, adding, {Tensor(DType::F32, s.c)}, toleranceOf(DType::F32)});
           attributes.push_back(flag("f32_result"));
           checkAccumulating({"matmul", attributes, inputs, {Tensor(DType::F32, s.c)}, toleranceOf(DType::F32)}, random);
         }
+}
+
+/// A result over the addend is the result elsewhere, bit by bit.
+TEST(Matmul, WritesOverItsAddend) {
+  Random random(16);
+  for (DType dtype : kFloats)
+    for (DType sum : {dtype, DType::F32}) {
+      Tensor a = random.floats(dtype, {33, 40}), b = random.floats(dtype, {40, 17}),
+             addend = random.floats(sum, {33, 17});
+      std::vector<Tensor> apart{Tensor(sum, {33, 17})};
+      ASSERT_TRUE(call(subject(), "matmul", {}, {a, b, Tensor(), addend}, apart, 1).status.isOk());
+      std::vector<Tensor> operands{a, b, Tensor(), addend};
+      ASSERT_TRUE(callOver(subject(), "matmul", {}, operands, {3}).isOk());
+      EXPECT_TRUE(close(operands[3], apart[0], 0, 0));
+    }
+}
+
+TEST(Matmul, RefusesAnAddendOfAnotherShape) {
+  Tensor a(DType::F32, {3, 4}), b(DType::F32, {4, 5});
+  for (const Tensor &addend : {Tensor(DType::F32, {5}), Tensor(DType::BF16, {3, 5})}) {
+    std::vector<Tensor> result{Tensor(DType::F32, {3, 5})};
+    EXPECT_FALSE(call(subject(), "matmul", {}, {a, b, Tensor(), addend}, result, 1).status.isOk());
+  }
 }
 
 TEST(Matmul, LargeOnesArePrepared) {
@@ -544,6 +595,49 @@ TEST(Rows, Rope) {
                    {Tensor(dtype, {2, 3, 5, width})},
                    toleranceOf(dtype)});
           }
+}
+
+/// f32 in, bf16 out, and its gradient back: what stands around products in bf16.
+TEST(Norm, NarrowResults) {
+  Random random(17);
+  for (DType weights : kFloats)
+    for (int64_t rows : {1, 70, 450})
+      for (int64_t width : {8, 77, 1000, 1030, 2056}) {
+        if (rows > 70 && width > 100 && width != 1030)
+          continue;
+        Tensor x = random.floats(DType::F32, {rows, width}, 2, 0.5), dy = random.floats(DType::BF16, {rows, width});
+        Tensor scale = random.floats(weights, {width}, 1, 1), bias = random.floats(weights, {width});
+        Tensor column(DType::F32, {rows}), sums(DType::F32, {width}), y(DType::BF16, {rows, width}),
+            dx(DType::F32, {rows, width});
+        std::vector<Attribute> attributes{ints("axis", {1}), number("epsilon", 1e-5), flag("bf16_result")};
+        double narrow = toleranceOf(DType::BF16), wide = toleranceOf(DType::F32) * 4;
+        check({"layer_norm", attributes, {x, scale, bias}, {y, column, column}, narrow});
+        check({"rms_norm", attributes, {x, scale}, {y, column}, narrow});
+        std::vector<Tensor> layer{y, column, column}, rms{y, column};
+        ASSERT_TRUE(call(reference(), "layer_norm", attributes, {x, scale, bias}, layer).status.isOk());
+        ASSERT_TRUE(call(reference(), "rms_norm", attributes, {x, scale}, rms).status.isOk());
+        check({"layer_norm_grad", {ints("axis", {1})}, {dy, x, layer[1], layer[2], scale}, {dx, sums, sums}, wide});
+        check({"rms_norm_grad",
+               {ints("axis", {1}), ints("accumulate", {2})},
+               {dy, x, rms[1], scale},
+               {dx, random.floats(DType::F32, {width})},
+               wide});
+      }
+}
+
+/// Each way in which kernels of a GPU cut rows.
+TEST(Norm, WidthsOfRows) {
+  Random random(18);
+  for (int64_t width : {250, 1024, 2048, 4096, 5000, 8192, 8200}) {
+    int64_t rows = width > 1024 ? 3 : 40;
+    Tensor x = random.floats(DType::F32, {rows, width}, 2, 0.5), dy = random.floats(DType::F32, {rows, width});
+    Tensor scale = random.floats(DType::F32, {width}, 1, 1), sums(DType::F32, {width}), out(DType::F32, {rows, width});
+    std::vector<Tensor> layer{out, Tensor(DType::F32, {rows}), Tensor(DType::F32, {rows})};
+    std::vector<Attribute> attributes{ints("axis", {1}), number("epsilon", 1e-5)};
+    ASSERT_TRUE(call(reference(), "layer_norm", attributes, {x, scale, Tensor()}, layer).status.isOk());
+    check({"layer_norm_grad", attributes, {dy, x, layer[1], layer[2], scale}, {out, sums, sums}, 8e-6});
+    check({"rms_norm_grad", attributes, {dy, x, layer[2], scale}, {out, sums}, 8e-6});
+  }
 }
 
 TEST(Norm, LayerAndRms) {

@@ -49,6 +49,8 @@ std::vector<Case> cases() {
       {"layer_norm", axis, {wide, row, row}, {wide, statistic, statistic}},
       {"sum_squares", {}, {f32({30000})}, {Tensor(DType::F64, {1})}},
       {"reduce_sum", {ints("axes", {1})}, {wide}, {statistic}},
+      {"reduce_sum", {ints("axes", {0})}, {f32({300, 264})}, {empty({264})}},
+      {"rms_norm_grad", axis, {f32({40, 72}), f32({40, 72}), f32({40}), f32({72})}, {empty({40, 72}), empty({72})}},
       {"adamw", {}, {row, f32({2000}), f32({2000}), f32({2000}), scalars}, {row, row, row, row, Tensor()}},
       {"transpose", {ints("permutation", {0, 2, 1})}, {f32({2, 70, 40})}, {empty({2, 40, 70})}},
       // So many matrices that blocks take turns.

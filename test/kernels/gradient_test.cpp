@@ -75,6 +75,18 @@ TEST(Gradient, Elementwise) {
   }
 }
 
+TEST(Gradient, GatedLinearUnits) {
+  Random random(6);
+  Tensor gate = random.floats(d, {20}), up = random.floats(d, {20}), dy = random.floats(d, {20}), out(d, {20});
+  for (const char *activation : {"silu", "gelu", "gelu_tanh"}) {
+    std::vector<Attribute> attributes{text("activation", activation)};
+    Operator op{"glu", attributes, {gate, up}, {out}};
+    std::vector<Tensor> gradients = run({"glu_grad", attributes, {dy, gate, up}, {out, out}});
+    for (size_t i = 0; i < 2; ++i)
+      expectGradient(op, i, dy, gradients[i]);
+  }
+}
+
 TEST(Gradient, Softmax) {
   Random random(2);
   Tensor x = random.floats(d, {3, 5, 2}), dy = random.floats(d, {3, 5, 2});

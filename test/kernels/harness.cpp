@@ -64,6 +64,18 @@ Tensor Random::integers(DType dtype, std::vector<int64_t> shape, int64_t low, in
 }
 Tensor Random::booleans(std::vector<int64_t> shape) { return integers(DType::Bool, std::move(shape), 0, 2); }
 
+namespace {
+
+Status run(Kernel &kernel, std::span<const void *const> sources, std::span<void *const> targets) {
+  constexpr uintptr_t kAlignment = 256; // A GPU's; a CPU's is 64.
+  std::vector<uint8_t> scratch(kernel.scratchBytes() + kAlignment + 64, kGuardByte);
+  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + kAlignment - 1) / kAlignment *
+                                           kAlignment);
+  return kernel.run(sources, targets, aligned);
+}
+
+} // namespace
+
 CallResult call(const Library &library, std::string_view kernel, const std::vector<Attribute> &attributes,
                 const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, int threads) {
   std::vector<TensorType> in, out;
@@ -84,15 +96,28 @@ CallResult call(const Library &library, std::string_view kernel, const std::vect
   if (!*prepared)
     return {Status(), false, ""};
   Kernel &made = **prepared;
-  constexpr uintptr_t kAlignment = 256; // A GPU's; a CPU's is 64.
-  std::vector<uint8_t> scratch(made.scratchBytes() + kAlignment + 64, kGuardByte);
-  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + kAlignment - 1) / kAlignment *
-                                           kAlignment);
   std::string implementation = typeid(made).name();
-  Status status = made.run(sources, targets, aligned);
+  Status status = run(made, sources, targets);
   for (const Tensor &tensor : outputs)
     EXPECT_TRUE(tensor.guardsIntact()) << kernel << " wrote outside a result";
   return {std::move(status), true, std::move(implementation)};
+}
+
+Status callOver(const Library &library, std::string_view kernel, const std::vector<Attribute> &attributes,
+                std::vector<Tensor> &operands, const std::vector<size_t> &over) {
+  std::vector<TensorType> in, out;
+  std::vector<const void *> sources;
+  std::vector<void *> targets;
+  for (const Tensor &tensor : operands) {
+    in.push_back(tensor.type());
+    sources.push_back(tensor.data());
+  }
+  for (size_t operand : over) {
+    out.push_back(operands[operand].type());
+    targets.push_back(operands[operand].data());
+  }
+  MAESTRO_ASSIGN(std::unique_ptr<Kernel> made, library.prepare({kernel, Attributes(attributes), in, out, 1}));
+  return made ? run(*made, sources, targets) : Status::internal("the library lacks the kernel");
 }
 
 namespace {

@@ -63,6 +63,10 @@ struct CallResult {
 CallResult call(const Library &library, std::string_view kernel, const std::vector<Attribute> &attributes,
                 const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, int threads = 2);
 
+/// The same with result i over operand over[i], whose type it has.
+Status callOver(const Library &library, std::string_view kernel, const std::vector<Attribute> &attributes,
+                std::vector<Tensor> &operands, const std::vector<size_t> &over);
+
 /// |a − b| ≤ absolute + relative·|b| for every element; NaN equals NaN, infinities equal themselves.
 ::testing::AssertionResult close(const Tensor &a, const Tensor &b, double relative, double absolute);
 /// The same relative to the largest magnitude in b.

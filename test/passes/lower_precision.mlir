@@ -68,6 +68,22 @@ func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"},
 
 // -----
 
+// A norm whose result products alone read writes it in bf16; its gradient arrives so. One that is read in f32, too, stays.
+// CHECK-LABEL: func.func @graph
+// CHECK: %[[N:.*]], %{{.*}} = nn.rms_norm %arg0 {axis = 1 : i64, bf16_result = true, {{.*}} -> (!nn.tensor<[batch, 8], bf16>
+// CHECK: nn.matmul %[[N]], %{{.*}} -> !nn.tensor<[batch, 8], bf16>
+// CHECK: nn.rms_norm %{{.*}} {axis = 1 : i64, epsilon = {{.*}} -> (!nn.tensor<[batch, 8], f32>
+func.func @graph(%x: !nn.tensor<[batch, 8], f32> {nn.field = "x"}, %w: !nn.tensor<[8, 8], f32> {nn.parameter = "m/w", nn.trainable})
+    -> (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) {
+  %n:2 = nn.rms_norm %x {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (!nn.tensor<[batch, 8], f32>) -> (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch], f32>)
+  %y = nn.matmul %n#0, %w : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  %m:2 = nn.rms_norm %y {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (!nn.tensor<[batch, 8], f32>) -> (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch], f32>)
+  %z = nn.matmul %m#0, %w : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[8, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  return %y, %m#0, %z : !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>
+}
+
+// -----
+
 // Logits are read as they are: the loss computes in f32 whatever it reads.
 // CHECK-LABEL: func.func @graph
 // CHECK: %[[L:.*]] = nn.matmul {{.*}} -> !nn.tensor<[batch, 8], bf16>

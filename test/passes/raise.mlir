@@ -1,6 +1,6 @@
 // What the raising passes find, one function each, and what only looks like it. That raised graphs compute the same as what
 // they came from is judged here (raise_test.cpp), and by PyTorch (test/parity), since every exported model goes through them.
-// RUN: maestro-opt %s --maestro-raise-gathers --maestro-raise-products --maestro-raise-norms --maestro-raise-activations \
+// RUN: maestro-opt %s --maestro-raise-gathers --maestro-raise-products --maestro-raise-norms --maestro-raise-activations --maestro-raise-glu \
 // RUN:   --maestro-raise-rope --maestro-raise-masks --maestro-raise-attention | FileCheck %s
 
 // CHECK-LABEL: func.func @linear
@@ -276,4 +276,21 @@ func.func @flat_neighbour_stays(%x: !nn.tensor<[batch, 4], f32>) -> (!nn.tensor<
   %i2 = nn.add %r2, %c2 : (!nn.tensor<[batch, 1], i64>, !nn.tensor<[2], i64>) -> !nn.tensor<[batch, 2], i64>
   %y2 = nn.gather %f, %i2 {axis = 0 : i64} : (!nn.tensor<[4*batch], f32>, !nn.tensor<[batch, 2], i64>) -> !nn.tensor<[batch, 2], f32>
   return %y, %y2 : !nn.tensor<[batch, 2], f32>, !nn.tensor<[batch, 2], f32>
+}
+
+// A gated linear unit, whichever operand is activated; not where the activation is read twice.
+// CHECK-LABEL: func.func @gated
+// CHECK: nn.glu %arg0, %arg1 {activation = "silu"}
+// CHECK: nn.glu %arg1, %arg0 {activation = "gelu_tanh"}
+// CHECK: nn.silu
+// CHECK-NOT: nn.glu
+func.func @gated(%a: !nn.tensor<[batch, 8], f32>, %b: !nn.tensor<[batch, 8], f32>)
+    -> (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) {
+  %s = nn.silu %a : (!nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  %y = nn.mul %s, %b : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  %g = nn.gelu %b {approximate = "tanh"} : (!nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  %z = nn.mul %a, %g : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  %t = nn.silu %y : (!nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  %w = nn.mul %t, %b : (!nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>) -> !nn.tensor<[batch, 8], f32>
+  return %y, %z, %t, %w : !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>, !nn.tensor<[batch, 8], f32>
 }

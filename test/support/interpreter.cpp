@@ -30,6 +30,8 @@ Tensor constantTensor(nn::ConstantOp op, const kernels::TensorType &type) {
 
 /// Operands in their places: absent optional operands are null.
 std::vector<mlir::Value> operandsInPlace(mlir::Operation &op) {
+  if (auto product = mlir::dyn_cast<nn::MatmulAddOp>(op))
+    return {product.getA(), product.getB(), product.getBias(), product.getAddend()};
   std::vector<mlir::Value> operands;
   auto segments = op.getAttrOfType<mlir::DenseI32ArrayAttr>("operandSegmentSizes");
   if (!segments) {

@@ -29,13 +29,25 @@ CallKind CallReader::read(const fb::Executable &executable, const fb::Call &call
   bool bf16 = isBf16();
   if (!inputs.empty() && !outputs.empty())
     place(call, kind);
-  for (const auto *types : {&inputs, &outputs})
-    for (const TensorType &type : *types)
-      kind.work.bytes += type.present ? static_cast<double>(type.bytes()) : 0;
+  kind.work.bytes = bytesMoved(call);
   for (double *size : {&kind.work.m, &kind.work.n, &kind.work.k, &kind.work.bytes})
     *size = std::max(*size, 1.0);
   kind.name = cost_models::callsOf(kernel, bf16);
   return kind;
+}
+
+/// As the operators of ir/nn answer: all operands and results once, but of what is looked up in, cut, or added to at
+/// indices as much as is taken or added.
+double CallReader::bytesMoved(const fb::Call &call) const {
+  std::string_view name = plan->kernels()->Get(call.kernel())->string_view();
+  bool takesPart = name == "gather" || name == "gather_nd" || name == "gather_elements" || name == "slice";
+  double bytes = 0;
+  auto add = [&](const TensorType &type) { bytes += type.present ? static_cast<double>(type.bytes()) : 0; };
+  for (size_t i = 0; i < inputs.size(); ++i)
+    add(takesPart && i == 0 ? outputs.front() : inputs[i]);
+  for (const TensorType &type : outputs)
+    add(name == "gather_grad" ? inputs[1] : type);
+  return bytes;
 }
 
 std::vector<TensorType> CallReader::typesOf(const fb::Executable &executable, std::span<const uint32_t> buffers) const {

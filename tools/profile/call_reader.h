@@ -36,6 +36,7 @@ public:
 private:
   std::vector<kernels::TensorType> typesOf(const plan::fb::Executable &executable,
                                            std::span<const uint32_t> buffers) const;
+  double bytesMoved(const plan::fb::Call &call) const;
   bool isBf16() const;
   const plan::fb::Attribute *find(const plan::fb::Call &call, std::string_view name) const;
   bool flag(const plan::fb::Call &call, std::string_view name) const;

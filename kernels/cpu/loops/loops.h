@@ -43,6 +43,12 @@ struct NormLoops {
                    float *dscale, float *dbias);
 };
 
+/// activation(gate)·up and its gradients. A result may lie over an operand.
+struct GluLoops {
+  void (*forward)(void *y, const void *gate, const void *up, int64_t count);
+  void (*backward)(void *dgate, void *dup, const void *dy, const void *gate, const void *up, int64_t count);
+};
+
 struct LossLoops {
   /// ln Σ e^(x·inverse) over a row.
   float (*logSumExp)(const void *x, int64_t width, float inverse);
@@ -96,6 +102,7 @@ struct FloatLoops {
   SoftmaxLoop softmax, logSoftmax;
   SoftmaxGradLoop softmaxGrad, logSoftmaxGrad;
   NormLoops layerNorm, rmsNorm;
+  GluLoops glu[3]; ///< By GluActivation.
   LossLoops loss;
   AttentionLoops attention;
   float (*sum)(const void *x, int64_t count);

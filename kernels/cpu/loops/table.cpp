@@ -7,6 +7,7 @@ namespace MAESTRO_ISA {
 static Loops makeTable() {
   Loops loops{};
   addElementwise(loops);
+  addGlu(loops);
   addRows(loops);
   addLosses(loops);
   addAttention(loops);

@@ -6,6 +6,7 @@
 namespace maestro::kernels::cpu::MAESTRO_ISA {
 
 void addElementwise(Loops &loops);
+void addGlu(Loops &loops);
 void addRows(Loops &loops);
 void addLosses(Loops &loops);
 void addAttention(Loops &loops);
