@@ -99,6 +99,28 @@ uint64_t adafactorBytes(const KernelCall &call) {
   return bytes;
 }
 
+/// Patches of as many samples as 256 MiB hold, dy of them once more for gradients, a product's workspace
+/// (kernels/cuda/conv.cpp); of grouped ones, and where one sample has more, nothing.
+uint64_t convolutionBytes(const KernelCall &call) {
+  constexpr uint64_t kMaxPatchBytes = uint64_t{256} << 20;
+  bool ofInput = call.kernel == "conv_grad_input", ofWeight = call.kernel == "conv_grad_weight";
+  const KernelOperand &x = ofInput ? call.outputs[0] : call.inputs[0], &w = ofWeight ? call.outputs[0] : call.inputs[1],
+                      &y = ofInput    ? call.inputs[0]
+                           : ofWeight ? call.inputs[1]
+                                      : call.outputs[0];
+  if (x.elements() == 0 || w.elements() == 0 || y.elements() == 0 || x.shape[1] != w.shape[1])
+    return 0;
+  uint64_t samples = static_cast<uint64_t>(x.shape[0]), filters = static_cast<uint64_t>(w.shape[0]);
+  uint64_t outputs = y.elements() / samples / filters, element = x.dtype == DType::F32 ? 4 : 2;
+  uint64_t ofOne = outputs * (w.elements() / filters) * element, parts = 1;
+  while (parts <= samples && (samples % parts != 0 || samples / parts * ofOne > kMaxPatchBytes))
+    ++parts;
+  if (parts > samples)
+    return 0;
+  uint64_t turned = call.kernel == "conv" ? 0 : roundUp(samples / parts * outputs * filters * element, kBlock);
+  return roundUp(samples / parts * ofOne, kBlock) + turned + kProductWorkspaceBytes;
+}
+
 uint64_t ownScratchBytes(const KernelCall &call) {
   if (call.kernel == "muon")
     return muonBytes(call);
@@ -106,6 +128,8 @@ uint64_t ownScratchBytes(const KernelCall &call) {
     return adafactorBytes(call);
   if (call.kernel == "matmul")
     return kProductWorkspaceBytes;
+  if (call.kernel.starts_with("conv"))
+    return convolutionBytes(call);
   if (call.kernel == "attention" || call.kernel == "attention_grad")
     return attentionBytes(call);
   if (call.kernel.ends_with("_norm_grad"))

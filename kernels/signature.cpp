@@ -25,6 +25,8 @@ bool mayOverwrite(std::string_view kernel, size_t operand) {
   for (std::string_view loss : {"cross_entropy_grad", "kl_divergence_grad"})
     if (kernel == loss)
       return operand == 0;
+  if (kernel == "matmul")
+    return operand == 3; // What products are added to.
   for (std::string_view optimizer : {"adam", "adamw", "sgd", "muon", "adafactor", "average"})
     if (kernel == optimizer)
       return true; // Each over its own, element by element; the scalars have another shape.

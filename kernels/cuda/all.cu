@@ -1,6 +1,7 @@
 // Everything that nvcc compiles, in one file: the fatbin is one module.
 #include "kernels/cuda/adafactor.cu"
 #include "kernels/cuda/attention.cu"
+#include "kernels/cuda/conv.cu"
 #include "kernels/cuda/elementwise.cu"
 #include "kernels/cuda/gather.cu"
 #include "kernels/cuda/loss.cu"

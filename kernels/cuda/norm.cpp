@@ -15,15 +15,20 @@ constexpr int64_t kChunkRows = 64;
 /// warps, for each of an H200's 132 multiprocessors.
 constexpr int64_t kBlockGroups = 264, kWarpGroups = 1056;
 
-/// "f32_bf16_f32": the types of x, of y, and of scale and bias; empty where there is no such kernel.
-std::string suffixOf(const TensorType &x, const TensorType &y, const TensorType *scale, const TensorType *bias) {
+/// "f32_bf16": the types of x and of y; empty where there is no such kernel, or none for those of scale and bias.
+std::string suffixOf(const TensorType &x, const TensorType &y, DType weights) {
   const char *rows = fastSuffix(x.dtype), *results = fastSuffix(y.dtype);
-  DType weights = scale ? scale->dtype : bias ? bias->dtype : DType::F32;
-  const char *weight = fastSuffix(weights);
-  bool known = rows && results && weight && (x.dtype == y.dtype || x.dtype == DType::F32);
-  if (!known || (bias && bias->dtype != weights))
-    return "";
-  return std::string(rows) + "_" + results + "_" + weight;
+  bool known = rows && results && fastSuffix(weights) && (x.dtype == y.dtype || x.dtype == DType::F32);
+  return known ? std::string(rows) + "_" + results : "";
+}
+
+/// The type of what is there of scale and bias; f64, which no kernel takes, where they differ.
+DType weightsOf(const Call &call, std::initializer_list<size_t> operands) {
+  std::optional<DType> type;
+  for (size_t i : operands)
+    if (call.hasIn(i))
+      type = type && *type != call.in(i).dtype ? DType::F64 : call.in(i).dtype;
+  return type.value_or(DType::F32);
 }
 
 struct NormRows {
@@ -33,8 +38,8 @@ struct NormRows {
         width(product(x.shape().subspan(static_cast<size_t>(attributes.getInt("axis", 0))))) {}
 };
 
-/// The kernel that reads rows of that width once, "_sums_wide_2_", and rows that each of its groups goes through;
-/// nothing where rows are too wide.
+/// The kernel that reads rows of that width once, "_sums_wide_2_" (of two chunks a thread), and rows that each of its
+/// groups goes through; nothing where rows are too wide.
 struct OneReading {
   std::string infix;
   int64_t perGroup;
@@ -43,7 +48,7 @@ struct OneReading {
 std::optional<OneReading> oneReading(const NormRows &rows) {
   bool wide = rows.width > kWideRow;
   int64_t threads = wide ? kBlock : 32, warps = wide ? 1 : kBlock / 32;
-  for (int64_t chunks : {1, 2, 4}) {
+  for (int64_t chunks : {2, 4}) {
     if (rows.width > threads * 8 * chunks || (chunks == 2 && !wide))
       continue;
     int64_t wanted = wide ? kBlockGroups : kWarpGroups;
@@ -61,6 +66,7 @@ struct NormGradient {
   const Call &call;
   bool centred = call.spec.kernel == "layer_norm_grad";
   size_t scaleAt = centred ? 4 : 3, rstdAt = centred ? 3 : 2;
+  DType weights = weightsOf(call, {scaleAt});
   NormRows rows{call.in(1), call.attributes()};
   std::array<size_t, 3> partial{}; ///< Where the sums of results 1 (dscale) and 2 (dbias) lie in scratch memory.
   std::array<bool, 3> wanted{};
@@ -70,6 +76,7 @@ struct NormGradient {
     params.rows = rows.count;
     params.width = rows.width;
     params.perGroup = perGroup;
+    params.narrowWeights = weights == DType::BF16;
     return sequence.add(kernel, grid, params,
                         [centred = centred, rstdAt = rstdAt, scaleAt = scaleAt, partial = partial,
                          wanted = wanted](NormGradParams &p, const Operands &o) {
@@ -118,8 +125,8 @@ struct NormGradient {
 
 PreparedKernel prepareNorm(const Call &call) {
   bool centred = call.spec.kernel == "layer_norm";
-  std::string suffix =
-      suffixOf(call.in(0), call.out(0), call.hasIn(1) ? &call.in(1) : nullptr, call.hasIn(2) ? &call.in(2) : nullptr);
+  DType weights = centred ? weightsOf(call, {1, 2}) : weightsOf(call, {1});
+  std::string suffix = suffixOf(call.in(0), call.out(0), weights);
   for (size_t i = 1; i < call.spec.outputs.size(); ++i)
     if (call.out(i).dtype != DType::F32)
       return unsupported();
@@ -129,6 +136,7 @@ PreparedKernel prepareNorm(const Call &call) {
   NormParams params{};
   params.rows = rows.count;
   params.width = rows.width;
+  params.narrowWeights = weights == DType::BF16;
   params.epsilon = static_cast<float>(call.attributes().getFloat("epsilon", 1e-5));
   auto sequence = call.sequence();
   MAESTRO_TRY(sequence->add(std::string(call.spec.kernel) + rowInfix(rows.width) + suffix,
@@ -147,8 +155,7 @@ PreparedKernel prepareNorm(const Call &call) {
 
 PreparedKernel prepareNormGrad(const Call &call) {
   NormGradient norm{call};
-  std::string suffix =
-      suffixOf(call.in(1), call.in(0), call.hasIn(norm.scaleAt) ? &call.in(norm.scaleAt) : nullptr, nullptr);
+  std::string suffix = suffixOf(call.in(1), call.in(0), norm.weights);
   if (suffix.empty() || call.out(0).dtype != call.in(1).dtype || call.in(norm.rstdAt).dtype != DType::F32 ||
       call.in(2).dtype != DType::F32)
     return unsupported();

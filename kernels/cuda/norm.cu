@@ -7,9 +7,13 @@
 namespace maestro::kernels::cuda {
 namespace {
 
-template <typename W> __device__ Chunk weights(const void *from, int64_t at, int64_t n, bool packed, float otherwise) {
+/// Elements of scale or bias, which rows share; `otherwise` where it is absent.
+__device__ __forceinline__ Chunk weights(const void *from, bool narrow, int64_t at, int64_t n, bool packed,
+                                         float otherwise) {
+  if (from && narrow)
+    return loadChunk(static_cast<const Bf16 *>(from) + at, n, packed);
   if (from)
-    return loadChunk(static_cast<const W *>(from) + at, n, packed);
+    return loadChunk(static_cast<const float *>(from) + at, n, packed);
   Chunk chunk;
 #pragma unroll
   for (float &value : chunk.v)
@@ -17,7 +21,7 @@ template <typename W> __device__ Chunk weights(const void *from, int64_t at, int
   return chunk;
 }
 
-template <typename T, typename Y, typename W, bool kCentred, bool kWide> __device__ void norm(const NormParams &p) {
+template <typename T, typename Y, bool kCentred, bool kWide> __device__ void norm(const NormParams &p) {
   using Group = RowGroup<kWide>;
   int64_t row = Group::row();
   if (row >= p.rows)
@@ -46,8 +50,8 @@ template <typename T, typename Y, typename W, bool kCentred, bool kWide> __devic
   });
   float rstd = 1 / sqrtf(Group::sum(squares) / static_cast<float>(p.width) + p.epsilon);
   Group::forChunks(p.width, p.packed, [&](int64_t at, int64_t n, bool packed) {
-    Chunk chunk = loadChunk(x + at, n, packed), scale = weights<W>(p.scale, at, n, packed, 1);
-    Chunk bias = weights<W>(p.bias, at, n, packed, 0);
+    Chunk chunk = loadChunk(x + at, n, packed), scale = weights(p.scale, p.narrowWeights, at, n, packed, 1);
+    Chunk bias = weights(p.bias, p.narrowWeights, at, n, packed, 0);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i)
       chunk.v[i] = (chunk.v[i] - mean) * rstd * scale.v[i] + bias.v[i];
@@ -60,8 +64,7 @@ template <typename T, typename Y, typename W, bool kCentred, bool kWide> __devic
   }
 }
 
-template <typename T, typename Y, typename W, bool kCentred, bool kWide>
-__device__ void normGrad(const NormGradParams &p) {
+template <typename T, typename Y, bool kCentred, bool kWide> __device__ void normGrad(const NormGradParams &p) {
   using Group = RowGroup<kWide>;
   int64_t row = Group::row();
   if (row >= p.rows)
@@ -72,7 +75,7 @@ __device__ void normGrad(const NormGradParams &p) {
   float mean = kCentred ? p.mean[row] : 0, rstd = p.rstd[row], sum = 0, dot = 0;
   Group::forChunks(p.width, p.packed, [&](int64_t at, int64_t n, bool packed) {
     Chunk grad = loadChunk(dy + at, n, packed), value = loadChunk(x + at, n, packed);
-    Chunk scale = weights<W>(p.scale, at, n, packed, 1);
+    Chunk scale = weights(p.scale, p.narrowWeights, at, n, packed, 1);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       float g = grad.v[i] * scale.v[i]; // 0 behind the row's end.
@@ -86,7 +89,7 @@ __device__ void normGrad(const NormGradParams &p) {
     meanSum = Group::sum(sum) / width;
   Group::forChunks(p.width, p.packed, [&](int64_t at, int64_t n, bool packed) {
     Chunk grad = loadChunk(dy + at, n, packed), value = loadChunk(x + at, n, packed);
-    Chunk scale = weights<W>(p.scale, at, n, packed, 1);
+    Chunk scale = weights(p.scale, p.narrowWeights, at, n, packed, 1);
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
       float normalised = (value.v[i] - mean) * rstd;
@@ -98,7 +101,7 @@ __device__ void normGrad(const NormGradParams &p) {
 
 /// The same for rows that fit in registers, so that each is read once: a block, or a warp, goes through `perGroup` rows
 /// one after the other and adds up what they give scale and bias. kChunks: of a thread.
-template <typename T, typename Y, typename W, bool kCentred, bool kWide, int kChunks, bool kPacked>
+template <typename T, typename Y, bool kCentred, bool kWide, int kChunks, bool kPacked>
 __device__ __forceinline__ void normGradGroup(const NormGradParams &p) {
   using Group = RowGroup<kWide>;
   constexpr int64_t kStep = int64_t(Group::kThreads) * kChunk;
@@ -123,7 +126,7 @@ __device__ __forceinline__ void normGradGroup(const NormGradParams &p) {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       int64_t at = start + c * kStep;
-      Chunk scale = weights<W>(at < p.width ? p.scale : nullptr, at, p.width - at, kPacked, 1);
+      Chunk scale = weights(at < p.width ? p.scale : nullptr, p.narrowWeights, at, p.width - at, kPacked, 1);
 #pragma unroll
       for (int i = 0; i < kChunk; ++i) {
         grad[c].v[i] = kPacked && at >= p.width ? 0 : grad[c].v[i]; // As loads leave it otherwise.
@@ -163,12 +166,12 @@ __device__ __forceinline__ void normGradGroup(const NormGradParams &p) {
   }
 }
 
-template <typename T, typename Y, typename W, bool kCentred, bool kWide, int kChunks>
+template <typename T, typename Y, bool kCentred, bool kWide, int kChunks>
 __device__ void normGradSums(const NormGradParams &p) {
   if (p.packed)
-    normGradGroup<T, Y, W, kCentred, kWide, kChunks, true>(p);
+    normGradGroup<T, Y, kCentred, kWide, kChunks, true>(p);
   else
-    normGradGroup<T, Y, W, kCentred, kWide, kChunks, false>(p);
+    normGradGroup<T, Y, kCentred, kWide, kChunks, false>(p);
 }
 
 template <typename T, typename Y> __device__ void normSums(const NormSumsParams &p) {
@@ -214,26 +217,21 @@ __device__ void columnSum(const ColumnSumParams &p) {
 
 } // namespace
 
-#define NORMS_OF(X, kind, suffix, T, Y, W, centred)                                                                    \
-  X(kind##_norm_##suffix, NormParams, (norm<T, Y, W, centred, false>))                                                 \
-  X(kind##_norm_wide_##suffix, NormParams, (norm<T, Y, W, centred, true>))                                             \
-  X(kind##_norm_grad_##suffix, NormGradParams, (normGrad<T, Y, W, centred, false>))                                    \
-  X(kind##_norm_grad_wide_##suffix, NormGradParams, (normGrad<T, Y, W, centred, true>))                                \
-  X(kind##_norm_grad_sums_1_##suffix, NormGradParams, (normGradSums<T, Y, W, centred, false, 1>))                      \
-  X(kind##_norm_grad_sums_4_##suffix, NormGradParams, (normGradSums<T, Y, W, centred, false, 4>))                      \
-  X(kind##_norm_grad_sums_wide_1_##suffix, NormGradParams, (normGradSums<T, Y, W, centred, true, 1>))                  \
-  X(kind##_norm_grad_sums_wide_2_##suffix, NormGradParams, (normGradSums<T, Y, W, centred, true, 2>))                  \
-  X(kind##_norm_grad_sums_wide_4_##suffix, NormGradParams, (normGradSums<T, Y, W, centred, true, 4>))
-#define NORMS(X, suffix, T, Y, W)                                                                                      \
-  NORMS_OF(X, layer, suffix, T, Y, W, true)                                                                            \
-  NORMS_OF(X, rms, suffix, T, Y, W, false)
+#define NORMS_OF(X, kind, suffix, T, Y, centred)                                                                       \
+  X(kind##_norm_##suffix, NormParams, (norm<T, Y, centred, false>))                                                    \
+  X(kind##_norm_wide_##suffix, NormParams, (norm<T, Y, centred, true>))                                                \
+  X(kind##_norm_grad_##suffix, NormGradParams, (normGrad<T, Y, centred, false>))                                       \
+  X(kind##_norm_grad_wide_##suffix, NormGradParams, (normGrad<T, Y, centred, true>))                                   \
+  X(kind##_norm_grad_sums_4_##suffix, NormGradParams, (normGradSums<T, Y, centred, false, 4>))                         \
+  X(kind##_norm_grad_sums_wide_2_##suffix, NormGradParams, (normGradSums<T, Y, centred, true, 2>))                     \
+  X(kind##_norm_grad_sums_wide_4_##suffix, NormGradParams, (normGradSums<T, Y, centred, true, 4>))
+#define NORMS(X, suffix, T, Y)                                                                                         \
+  NORMS_OF(X, layer, suffix, T, Y, true)                                                                               \
+  NORMS_OF(X, rms, suffix, T, Y, false)
 #define KERNELS(X)                                                                                                     \
-  NORMS(X, f32_f32_f32, float, float, float)                                                                           \
-  NORMS(X, f32_f32_bf16, float, float, Bf16)                                                                           \
-  NORMS(X, f32_bf16_f32, float, Bf16, float)                                                                           \
-  NORMS(X, f32_bf16_bf16, float, Bf16, Bf16)                                                                           \
-  NORMS(X, bf16_bf16_f32, Bf16, Bf16, float)                                                                           \
-  NORMS(X, bf16_bf16_bf16, Bf16, Bf16, Bf16)                                                                           \
+  NORMS(X, f32_f32, float, float)                                                                                      \
+  NORMS(X, f32_bf16, float, Bf16)                                                                                      \
+  NORMS(X, bf16_bf16, Bf16, Bf16)                                                                                      \
   X(norm_sums_f32_f32, NormSumsParams, (normSums<float, float>))                                                       \
   X(norm_sums_f32_bf16, NormSumsParams, (normSums<float, Bf16>))                                                       \
   X(norm_sums_bf16_bf16, NormSumsParams, (normSums<Bf16, Bf16>))                                                       \

@@ -11,6 +11,7 @@ struct NormParams {
   float *mean, *rstd; ///< mean: of layer_norm alone.
   int64_t rows, width;
   float epsilon;
+  bool narrowWeights; ///< scale and bias are bf16.
   bool packed;
 };
 
@@ -20,6 +21,7 @@ struct NormGradParams {
   void *dx;
   float *dscale, *dbias; ///< Sums over `perGroup` rows each, of the kernels that make them; absent where nobody asks.
   int64_t rows, width, perGroup;
+  bool narrowWeights; ///< scale is bf16.
   bool packed;
 };
 

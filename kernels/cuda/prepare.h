@@ -85,6 +85,7 @@ PreparedKernel prepareMatmul(const Call &call); ///< adds natively
 PreparedKernel prepareConv(const Call &call);
 PreparedKernel prepareConvGradInput(const Call &call);
 PreparedKernel prepareConvGradWeight(const Call &call);
+PreparedKernel prepareConvolutionByProducts(const Call &call, int64_t maxPatchBytes); ///< conv.cpp; null: the loops
 PreparedKernel prepareMaxPool(const Call &call);
 PreparedKernel prepareMaxPoolGrad(const Call &call);
 PreparedKernel prepareAvgPool(const Call &call);

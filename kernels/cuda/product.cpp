@@ -2,6 +2,7 @@
 #include "kernels/cuda/product.h"
 
 #include "kernels/accumulate.h"
+#include "kernels/cuda/conv.h"
 #include "kernels/cuda/prepare.h"
 #include "kernels/window.h"
 
@@ -80,6 +81,9 @@ PreparedKernel prepareConvolution(const Call &call, const char *name, ConvOperan
   const TensorType &x = typeOf(at.x), &w = typeOf(at.w), &y = typeOf(at.y);
   if (!isNarrowFloat(x) || !isNarrowFloat(w) || !isNarrowFloat(y))
     return unsupported();
+  MAESTRO_ASSIGN(std::unique_ptr<Kernel> byProducts, prepareConvolutionByProducts(call, kMaxPatchBytes));
+  if (byProducts)
+    return PreparedKernel(std::move(byProducts));
   ConvParams params{};
   params.x = anyTensor(x);
   params.w = anyTensor(w);

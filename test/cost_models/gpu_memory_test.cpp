@@ -81,6 +81,13 @@ TEST(GpuMemoryTest, scratchIsNotUnderWhatKernelsAskFor) {
             {q, q, k, k, q, sums, {}},
             {q, k, k}});
     }
+    for (int64_t samples : {4, 48}) { // At once, and in parts.
+      KernelOperand x = make({samples, 64, 112, 112}), w = make({128, 64, 3, 3}), y = make({samples, 128, 56, 56});
+      std::vector<kernels::Attribute> halves{ints("strides", {2, 2}), ints("pads", {1, 1, 1, 1})};
+      hold({"conv", halves, {x, w, make({128})}, {y}});
+      hold({"conv_grad_input", halves, {y, w}, {x}});
+      hold({"conv_grad_weight", halves, {x, y}, {f32({128, 64, 3, 3})}, 1});
+    }
     hold({"gather_grad", {ints("axis", {0})}, {i64({4, 1024}), make({4, 1024, 64})}, {f32({vocabulary, 64})}, 1});
     hold({"gather_nd_grad", {}, {i64({512, 2}), make({512})}, {make({64, 128})}});
     hold({"scatter_nd", {}, {make({64, 128}), i64({512, 2}), make({512})}, {make({64, 128})}});

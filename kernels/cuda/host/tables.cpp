@@ -7,6 +7,7 @@ namespace maestro::kernels::cuda {
 
 std::span<const host::KernelEntry> adafactorKernels();
 std::span<const host::KernelEntry> attentionKernels();
+std::span<const host::KernelEntry> convKernels();
 std::span<const host::KernelEntry> elementwiseKernels();
 std::span<const host::KernelEntry> gatherKernels();
 std::span<const host::KernelEntry> lossKernels();
@@ -27,10 +28,10 @@ namespace host {
 
 std::span<const std::span<const KernelEntry>> kernelTables() {
   static const std::span<const KernelEntry> kTables[] = {
-      adafactorKernels(), muonKernels(),       attentionKernels(), elementwiseKernels(), gatherKernels(),
-      lossKernels(),      movementKernels(),   normKernels(),      positionKernels(),    productKernels(),
-      queueKernels(),     recurrenceKernels(), reduceKernels(),    scatterKernels(),     selectKernels(),
-      softmaxKernels(),   updateKernels()};
+      adafactorKernels(), muonKernels(),    attentionKernels(),  convKernels(),   elementwiseKernels(),
+      gatherKernels(),    lossKernels(),    movementKernels(),   normKernels(),   positionKernels(),
+      productKernels(),   queueKernels(),   recurrenceKernels(), reduceKernels(), scatterKernels(),
+      selectKernels(),    softmaxKernels(), updateKernels()};
   return kTables;
 }
 

@@ -114,6 +114,7 @@ struct ProductParams {
   OperationData operation;
   LayoutData a, b, d;
   const void *dataA, *dataB;
+  const void *dataC; ///< Laid out as D.
   void *dataD;
   float alpha, beta;
   uint8_t *workspace;
@@ -147,7 +148,7 @@ void product(const void *params) {
                                    : elementAt(p.b, p.dataB, batch, l, column));
   float value = p.alpha * static_cast<float>(sum);
   if (p.beta != 0)
-    value += p.beta * elementAt(p.d, p.dataD, batch, row, column);
+    value += p.beta * elementAt(p.d, p.dataC, batch, row, column);
   if (p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
     value += p.d.type == CUDA_R_32F ? static_cast<const float *>(p.operation.bias)[row]
                                     : static_cast<float>(static_cast<const BFloat16 *>(p.operation.bias)[row]);
@@ -315,13 +316,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   if (workspaceBytes < chosen.workspace ||
       (chosen.workspace > 0 && (!workspace || reinterpret_cast<uintptr_t>(workspace) % 256)))
     return refuse("a workspace that is missing, too small or not aligned");
-  if (dataC != dataD)
-    return refuse("C apart from D, which no call of ours wants");
+  if (layouts[2]->ld != layouts[3]->ld || layouts[2]->batchStride != layouts[3]->batchStride)
+    return refuse("C of another layout than D, which no call of ours wants");
   if (dataOf<OperationData>(operation).epilogue == CUBLASLT_EPILOGUE_BIAS && !dataOf<OperationData>(operation).bias)
     return refuse("a bias without an address");
   if (const void *bias = dataOf<OperationData>(operation).bias; alignmentOf(bias) < chosen.biasAlignment)
     return refuse("a bias that is less aligned than the algorithm was chosen for");
-  return launch({dataOf<OperationData>(operation), *layouts[0], *layouts[1], *layouts[3], dataA, dataB, dataD,
+  return launch({dataOf<OperationData>(operation), *layouts[0], *layouts[1], *layouts[3], dataA, dataB, dataC, dataD,
                  *static_cast<const float *>(alpha), *static_cast<const float *>(beta),
                  static_cast<uint8_t *>(workspace), chosen.workspace, nullptr},
                 stream);
