@@ -118,9 +118,8 @@ Status Cluster::connect(const plan::Plan &plan, World &world) {
     MAESTRO_TRY(fabric->start());
   }
   MAESTRO_TRY(greet(world, ways.text));
-  MAESTRO_ASSIGN(NcclWay nccl, openNccl(choice == TransportChoice::Nccl, plan, *control, world));
-  bulkFabric = std::move(nccl.fabric);
-  ways.text += nccl.text;
+  MAESTRO_ASSIGN(gpus, openGpuWays(choice, plan, *control, world, fabric.get()));
+  ways.text += gpus.text;
   if (control->process() == 0)
     logInfo(fmt::format("{} processes have met: {}", control->processes(), ways.text));
   return Status();

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace maestro::executor {
@@ -38,8 +39,7 @@ private:
     uint32_t rails = 1;
   };
   Result<Ports> portsOfMachine(const transport::VerbsOptions &options);
-  transport::Control::Bytes cardForPeers() const;
-  Status connect(std::span<const std::byte> cards) const;
+  Status connect(std::span<const transport::Control::Bytes> cards) const;
   Result<bool> agree(const Status &own);
 
   transport::Control &control;

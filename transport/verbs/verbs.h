@@ -6,8 +6,9 @@
 // faster. Receives for the counts lie in one queue for all peers; a peer that finds none tries again for as long as the
 // control connection believes in this process.
 //
-// Segments are registered at the start, a device's memory when something is first written from it; others may write,
-// and nothing else, and segments alone.
+// Segments are registered at the start, other memory when something is first written from it; others may write, and
+// nothing else, and segments alone. Memory of GPUs is registered by dma-buf (regions.h): bulk that lies there has a key
+// of its own, and what a write reads there has, too.
 #pragma once
 
 #include "transport/abort.h"

@@ -1,11 +1,13 @@
 // The GPU's device: memory, and what each kind of work becomes on a stream.
 #include "executor/device/cuda/cuda_device.h"
 
+#include "base/log.h"
 #include "executor/device/cuda/cuda_program.h"
 #include "executor/device/cuda/cuda_queues.h"
 #include "executor/device/cuda/gpu_share.h"
 #include "executor/device/cuda/outgoing.h"
 #include "executor/device/cuda/queue_kernels.h"
+#include "executor/device/cuda/rdma_memory.h"
 #include "kernels/cuda/gpu_library.h"
 #include "kernels/cuda/module.h"
 
@@ -83,6 +85,8 @@ public:
       queues->finish();
     for (transport::Fabric *fabric : fabrics) // What was queued may go over them, which count here what has left.
       fabric->awaitIdle();
+    for (const Source &source : sources)
+      source.fabric->removeSource(source.memory);
   }
 
   // ---- memory
@@ -90,7 +94,7 @@ public:
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
     MAESTRO_ASSIGN(CUdeviceptr start, arena.allocate(bytes, purpose, queues->aside()));
     totalBytes += bytes;
-    return add({{start, false}, {}});
+    return add({{start, false}, {}, bytes});
   }
   Result<Address> adopt(const transport::Target &memory, uint64_t bytes) override {
     if (memory.memory && !memory.isOnDevice)
@@ -214,7 +218,10 @@ public:
 private:
   struct Block {
     Spot start;
-    transport::Target far; ///< Where it is reached by a fabric.
+    transport::Target far;  ///< Where it is reached by a fabric.
+    uint64_t ownBytes = 0;  ///< 0: it is not of this device's making.
+    bool isKnown = false;   ///< Fabrics that read devices have been told of it.
+    bool isRefused = false; ///< They cannot read it.
   };
 
   CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context, GpuShare share,
@@ -346,17 +353,43 @@ private:
     if (std::find(fabrics.begin(), fabrics.end(), &opened) != fabrics.end())
       return Status();
     fabrics.push_back(&opened);
-    if (opened.readsDevices())
-      return Status();
+    return opened.readsDevices() ? Status() : openRings(opened);
+  }
+  Status openRings(transport::Fabric &fabric) {
     for (auto &queue : outgoing) {
       MAESTRO_ASSIGN(auto block, PinnedBlock::create(*context, PinnedRing::kBytes));
-      queue = std::make_unique<Outgoing>(std::move(block), opened);
+      queue = std::make_unique<Outgoing>(std::move(block), fabric);
     }
     return Status();
   }
+  /// Whether the fabric reads the block by itself, of which it is told when something is first sent from there.
+  bool isRead(transport::Fabric &fabric, uint32_t number) {
+    if (!fabric.readsDevices())
+      return false;
+    Block &block = blocks[number - 1];
+    if (block.ownBytes == 0 || std::exchange(block.isKnown, true))
+      return !block.isRefused;
+    transport::DeviceMemory memory = memoryForNics(*context, block.start.address, block.ownBytes);
+    Status added = fabric.addDeviceSource(memory);
+    if (added.isOk())
+      sources.push_back({&fabric, memory.memory});
+    else
+      refuse(fabric, block, added);
+    return added.isOk();
+  }
+  void refuse(transport::Fabric &fabric, Block &block, const Status &why) {
+    block.isRefused = true;
+    if (outgoing.front())
+      return; // It has been said.
+    logWarning(fmt::format("rank {} sends through pinned memory of the host: {}", options.rank, why.message()));
+    if (Status opened = openRings(fabric); !opened.isOk())
+      queues->fail(std::move(opened));
+  }
   void send(Queue queue, Address to, Address from, const Box &runs) {
-    if (farTarget(to).fabric->readsDevices())
+    if (isRead(*farTarget(to).fabric, from.block))
       return sendDirectly(queue, to, from, runs);
+    if (queues->hasFailure())
+      return;
     Outgoing &own = *outgoing[static_cast<size_t>(queue)];
     RunCursor cursor(runs);
     for (RunCursor::Run run; cursor.next(run);)
@@ -397,8 +430,13 @@ private:
     CUdeviceptr start = 0;
     uint64_t floats = 0;
   };
-  std::array<PartialSums, kQueues> partials;               ///< By queue.
-  std::vector<transport::Fabric *> fabrics;                ///< Where what is sent goes through.
+  std::array<PartialSums, kQueues> partials; ///< By queue.
+  std::vector<transport::Fabric *> fabrics;  ///< Where what is sent goes through.
+  struct Source {
+    transport::Fabric *fabric;
+    std::span<const std::byte> memory;
+  };
+  std::vector<Source> sources;                             ///< What they were told of.
   std::array<std::unique_ptr<Outgoing>, kQueues> outgoing; ///< By queue; for the one that reads the host's memory.
   std::unique_ptr<CudaQueues> queues;
 };

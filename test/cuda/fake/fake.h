@@ -9,6 +9,7 @@ namespace maestro::cuda::fake {
 struct Settings {
   uint64_t seed, delayUs, devices, memory, version, workQueues;
   bool inUse, exports, hasPeers;
+  std::string dmaBuf; ///< What NICs write: "ordered", "flushed", "unordered"; empty: nothing.
   static const Settings &get();
 };
 

@@ -348,6 +348,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   std::memcpy(&magic, image, sizeof magic);
   if (magic != 0xba55ed50 && magic != 0x464c457f) // A fat binary; ELF.
     return CUDA_ERROR_INVALID_VALUE;
+  if (Settings::get().version / 1000 < CUDA_VERSION / 1000) // Of the toolkit that compiled the kernels.
+    return CUDA_ERROR_INVALID_IMAGE;
   *module = reinterpret_cast<CUmodule>(Objects::get().modules.add(std::make_unique<int>(0)));
   return CUDA_SUCCESS;
 }
