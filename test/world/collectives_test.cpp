@@ -272,6 +272,7 @@ TEST_P(CollectivesTest, ReductionPhasesOutOfOrderAreRefused) {
 INSTANTIATE_TEST_SUITE_P(All, CollectivesTest, kSettings, settingName);
 #ifdef MAESTRO_CUDA
 INSTANTIATE_TEST_SUITE_P(Nccl, CollectivesTest, kNcclSettings, settingName);
+INSTANTIATE_TEST_SUITE_P(DmaBuf, CollectivesTest, kDmaBufSettings, settingName);
 #endif
 
 TEST(Reductions, CheckTheirSegments) {
