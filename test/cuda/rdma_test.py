@@ -78,6 +78,16 @@ class Ranks:
         good = 0 not in statuses and len(errors) == 1 and all(word in min(errors) for word in words)
         self.scratch.check(f"{what}: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
 
+    def judge_memory(self):
+        """One whose GPU is too small ends all, also those who wait to be told where its memory is."""
+        small = NIC | ORDERED | {"MAESTRO_FAKE_CUDA_MEMORY": str(2 << 20)}
+        changes = {0: (NIC | ORDERED, None), 1: (small, None)}
+        job = machines.Job(self.scratch, machines.Loopback(), 2, *self.plans["replicas"], "--steps", 1, "--quiet", "--transport", "verbs", changes=changes)
+        statuses, said = job.end(30)
+        errors = {line for text in said for line in text.splitlines() if line.startswith("error:")}
+        good = statuses == [2, 2] and len(errors) == 1 and "process 1 (" in min(errors) and "nvidia-smi" in min(errors)
+        self.scratch.check(f"too little memory: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
+
     def judge_death(self):
         job = self.start("replicas", "--transport", "verbs", "--out", "killed", "--quiet", "--steps", 100000, "--save-every", 5, variables=NIC | ORDERED)
         reached = job.await_checkpoint("killed")
@@ -101,6 +111,7 @@ def main() -> int:
     verbs = ("--transport", "verbs")
     ranks.judge_refusal("asked for, and not to be had", ORDERED | {"MAESTRO_CUDA_DMABUF": "always"}, ["MAESTRO_CUDA_DMABUF=always: process 0 (", "takes no memory"], *verbs)
     ranks.judge_refusal("another word", ORDERED | {"MAESTRO_CUDA_DMABUF": "yes"}, ["MAESTRO_CUDA_DMABUF=yes", "never or always"], *verbs)
+    ranks.judge_memory()
     ranks.judge_death()
     return scratch.finish()
 
