@@ -3,6 +3,7 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "executor/checkpoint/file_writer.h"
+#include "executor/core/rank_device.h"
 #include "plan/plan_generated.h"
 #include "transport/control/secret.h"
 
@@ -111,7 +112,7 @@ Status Cluster::connect(const plan::Plan &plan, World &world) {
   watch(world);
   for (uint32_t rank : world.peersOf(here()))
     peers.emplace(processOf(rank), ranksOf(processOf(rank)));
-  MAESTRO_ASSIGN(ClusterWays ways, openWays(choice, *control, peers, world));
+  MAESTRO_ASSIGN(ClusterWays ways, openWays(choice, *control, peers, world, haveOwnMemory(plan)));
   fabric = std::move(ways.fabric);
   if (fabric) {
     world.connect(*fabric);

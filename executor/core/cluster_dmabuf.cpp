@@ -2,7 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/host_name.h"
-#include "executor/core/peer_cards.h"
+#include "executor/core/cluster_bulk.h"
 #include "executor/core/rank_device.h"
 
 #include <fmt/format.h>
@@ -90,12 +90,9 @@ Result<std::unique_ptr<DeviceSegment>> DmaBufWay::place(uint32_t rank, std::uniq
 }
 
 Status DmaBufWay::exchange() {
-  std::vector<uint32_t> processes(peers.begin(), peers.end());
-  MAESTRO_ASSIGN(auto cards, exchangeCards(control, network ? network->bulkCard() : Bytes(), processes));
-  for (size_t i = 0; i < processes.size(); ++i)
-    MAESTRO_TRY(
-        network->connectBulk(transport::ranksOf(processes[i], control.processes(), world.reach().ranks()), cards[i])
-            .withContext(control.nameOf(processes[i])));
+  MAESTRO_TRY(tellBulk(world, control, network));
+  if (network)
+    network->readDevices();
   return Status();
 }
 
@@ -108,13 +105,8 @@ Result<DmaBufChoice> openDmaBuf(const plan::Plan &plan, transport::Control &cont
   if (!wanted.empty() && wanted != "never" && wanted != "always")
     return Status::invalidInput(fmt::format("{}={}: never or always is to be said, or nothing", kVariable, wanted));
 
-  const transport::Segments &segments = world.reach();
-  std::set<uint32_t> peers;
-  for (uint32_t rank : world.bulkPeersOf(segments.ranksHere()))
-    if (!segments.isMapped(rank))
-      peers.insert(transport::processOf(rank, control.processes(), segments.ranks()));
   DmaBufWord own;
-  own.isUsed = !peers.empty();
+  own.isUsed = !farBulkPeers(world, control).empty();
   own.isForced = wanted == "always";
   if (own.isUsed) {
     Status status =
@@ -133,7 +125,7 @@ Result<DmaBufChoice> openDmaBuf(const plan::Plan &plan, transport::Control &cont
       return Status::unavailable(fmt::format("{}=always: {}", kVariable, all.why));
     return DmaBufChoice{nullptr, all.why};
   }
-  return DmaBufChoice{std::make_unique<DmaBufWay>(control, world, network, std::move(peers)), ""};
+  return DmaBufChoice{std::make_unique<DmaBufWay>(control, world, network), ""};
 }
 
 } // namespace maestro::executor

@@ -3,7 +3,7 @@
 //
 //   every process, when ways are opened             every process, when devices are open
 //   tries it with a page of each of its GPUs        registers the bulk of its ranks, as far as it lies on GPUs
-//   all say whether they can: all do, or nobody     tells those who write there
+//   all say whether they can: all do, or nobody     tells those who write there (core/cluster_bulk.h)
 //
 // The bulk of a rank that the NIC refuses then is in the host's memory, where GPUs of others write just as well.
 #pragma once
@@ -15,7 +15,6 @@
 #include "transport/network/network.h"
 
 #include <memory>
-#include <set>
 #include <string>
 
 namespace maestro::executor {
@@ -23,8 +22,8 @@ namespace maestro::executor {
 class DmaBufWay {
 public:
   /// `network` may be null where this process has nobody to reach by it.
-  DmaBufWay(transport::Control &control, const World &world, transport::Network *network, std::set<uint32_t> peers)
-      : control(control), world(world), network(network), peers(std::move(peers)) {}
+  DmaBufWay(transport::Control &control, const World &world, transport::Network *network)
+      : control(control), world(world), network(network) {}
 
   /// The rank's bulk lies there, and others write to it, as long as what is returned lives. Unavailable where it cannot
   /// be.
@@ -36,7 +35,6 @@ private:
   transport::Control &control;
   const World &world;
   transport::Network *const network;
-  const std::set<uint32_t> peers; ///< Processes.
 };
 
 struct DmaBufChoice {

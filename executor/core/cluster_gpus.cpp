@@ -1,6 +1,8 @@
 #include "executor/core/cluster_gpus.h"
 
+#include "executor/core/cluster_bulk.h"
 #include "executor/core/cluster_nccl.h"
+#include "executor/core/rank_device.h"
 
 namespace maestro::executor {
 
@@ -19,9 +21,13 @@ Result<GpuWays> openGpuWays(TransportChoice choice, const plan::Plan &plan, tran
   }
   MAESTRO_ASSIGN(NcclWay nccl, openNccl(isNcclForced, plan, control, world));
   ways.nccl = std::move(nccl.fabric);
-  if (!nccl.name.empty())
+  if (!nccl.name.empty()) {
     ways.text = "; between GPUs " + nccl.name;
-  else if (!nccl.why.empty())
+    return ways;
+  }
+  if (haveOwnMemory(plan))
+    MAESTRO_TRY(tellBulk(world, control, network));
+  if (!nccl.why.empty())
     ways.text = "; GPUs through the host's memory, not NCCL: " + nccl.why + "; not dma-buf: " + dmaBuf.why;
   return ways;
 }

@@ -93,6 +93,7 @@ Result<bool> Networks::verbs(const transport::VerbsOptions &options, transport::
 transport::VerbsOptions Networks::verbsOptions() const {
   transport::VerbsOptions options;
   options.address = control.address();
+  options.bulkLater = bulkLater;
   if (const char *device = std::getenv("MAESTRO_IB_DEVICE"))
     options.device = device;
   if (const char *gid = std::getenv("MAESTRO_IB_GID_INDEX")) // DEVICE:PORT:GID, of which each may be left out.

@@ -16,8 +16,8 @@ namespace maestro::executor {
 /// By all processes; `peers` are those to be reached, and may be none here.
 class Networks {
 public:
-  Networks(transport::Control &control, const PeerRanks &peers, const World &world)
-      : control(control), peers(peers), segments(world.reach()), abort(world.abort()) {}
+  Networks(transport::Control &control, const PeerRanks &peers, const World &world, bool bulkLater)
+      : control(control), peers(peers), segments(world.reach()), abort(world.abort()), bulkLater(bulkLater) {}
 
   // False where one of the processes cannot, and why() is the first that says so, the same in all.
   Result<bool> verbs();
@@ -46,6 +46,7 @@ private:
   const PeerRanks &peers;
   const transport::Segments &segments;
   const transport::Abort &abort;
+  const bool bulkLater;
   std::unique_ptr<transport::Network> fabric;
   std::string firstName;
   bool areOpen = false; ///< All, at the last try; but not all may be reached.

@@ -33,6 +33,7 @@ WAYS = {  # Plan; variables; what is said; what is not.
     "a NIC without dma-bufs": ("replicas", ORDERED | NO_NCCL, [BY_HOST, "not dma-buf: process 0 (", "verbs over fake0", "takes no memory of devices"], [BY_NIC]),
     "forbidden": ("replicas", NIC | ORDERED | NO_NCCL | {"MAESTRO_CUDA_DMABUF": "never"}, [BY_HOST, "MAESTRO_CUDA_DMABUF=never"], [BY_NIC]),
     "stages": ("stages", NIC | ORDERED, [BY_NIC], [IN_HOST, PINNED]),
+    "little that may be locked": ("stages", NIC | ORDERED | {"MAESTRO_FAKE_VERBS_LOCKED": "262144"}, [BY_NIC], [IN_HOST, PINNED]),
     "no room for sources": ("stages", ORDERED | {"MAESTRO_FAKE_VERBS_DMABUFS": "4"}, [BY_NIC, PINNED], [IN_HOST]),
 }
 

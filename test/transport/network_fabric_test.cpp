@@ -77,10 +77,8 @@ protected:
 TEST_F(NetworkFabricTest, BulkOnADeviceHasAPlaceAndAKeyOfItsOwn) {
   uint64_t hostBytes = plan.hostBytes(2);
   EXPECT_EQ(here->whereTo(2, hostBytes + 64), std::pair(1000 + hostBytes + 64, uint64_t{7}));
-  EXPECT_FALSE(here->readsDevices());
   there->noteBulk(2, FabricCard::Bulk{2, 1 << 30, 9}, {});
   ASSERT_TRUE(here->connectBulk({2, 4}, there->bulkCard()).isOk());
-  EXPECT_TRUE(here->readsDevices());
   EXPECT_EQ(here->whereTo(2, hostBytes + 64), std::pair(uint64_t{(1 << 30) + 64}, uint64_t{9}));
   EXPECT_EQ(here->whereTo(2, 64), std::pair(uint64_t{1064}, uint64_t{7})) << "words stay with the host";
   EXPECT_EQ(here->whereTo(3, hostBytes), std::pair(1000 + hostBytes, uint64_t{7})) << "so does what was not placed";
@@ -93,7 +91,6 @@ TEST_F(NetworkFabricTest, CardsThatAreNotWholeOrOfOthersAreRefused) {
   EXPECT_THAT(std::string(others.message()), HasSubstr("the address of ranks 3 to 3 tells of memory of rank 2"));
   card.pop_back();
   EXPECT_THAT(std::string(here->connectBulk({2, 4}, card).message()), HasSubstr("cut off"));
-  EXPECT_FALSE(here->readsDevices());
 }
 
 TEST_F(NetworkFabricTest, WhatWasWrittenIsMadeVisibleBeforeItIsCounted) {

@@ -41,6 +41,10 @@ public:
     note("place", rank);
     return Status();
   }
+  Status placeHostBulk(uint32_t rank) override {
+    note("host", rank);
+    return Status();
+  }
   void removeBulk(uint32_t rank) override { note("remove", rank); }
   std::vector<std::byte> bulkCard() const override { return {std::byte(10 + rail.number)}; }
   Status connectBulk(RankRange, std::span<const std::byte> card) override {
@@ -77,11 +81,12 @@ TEST(RailsTest, AllHearOfMemoryOfDevices) {
   EXPECT_TRUE(network.tryDevice({}).isOk());
   EXPECT_TRUE(network.placeBulk(3, {}).isOk()); // Each knows which ranks it carries.
   network.removeBulk(3);
+  EXPECT_TRUE(network.placeHostBulk(3).isOk());
   EXPECT_TRUE(network.connectBulk({4, 7}, network.bulkCard()).isOk());
   EXPECT_FALSE(network.connectBulk({4, 7}, Opened(3).network->bulkCard()).isOk());
   EXPECT_TRUE(network.addDeviceSource({}).isOk());
   for (Noting *rail : opened.rails) {
-    EXPECT_THAT(rail->notes, ElementsAre("place 3", "remove 3"));
+    EXPECT_THAT(rail->notes, ElementsAre("place 3", "remove 3", "host 3"));
     EXPECT_EQ(rail->sources, 1);
   }
   Noting::failing = 1;

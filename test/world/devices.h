@@ -150,6 +150,8 @@ private:
       for (uint32_t other = 0; other < world.ranks(); ++other)
         if (other != rank)
           ASSERT_TRUE(fabrics[rank]->connectBulk({other, other + 1}, fabrics[other]->bulkCard()).isOk());
+    for (const auto &fabric : fabrics)
+      fabric->readDevices();
 #endif
   }
   /// As processes do: each opens its ways, learns of the others', and starts while they do.

@@ -41,10 +41,15 @@ public:
     return tryDevice(memory);
   }
   virtual void removeBulk(uint32_t) {}
-  /// What others must know to write to the bulk of ranks that are here.
+  /// It lies behind the host part of its segment, unless it was placed on a device. To be said only where it was not
+  /// told with the segment (VerbsOptions).
+  virtual Status placeHostBulk(uint32_t) { return Status(); }
+  /// What others must know to write to the bulk of ranks that are here, as it was placed; and that of another process's
+  /// ranks, from its card.
   virtual std::vector<std::byte> bulkCard() const { return {}; }
-  /// The bulk of another process's ranks, from its card. From then on write() takes addresses of devices.
   virtual Status connectBulk(RankRange, std::span<const std::byte>) { return Status(); }
+  /// From now on write() takes addresses of devices.
+  virtual void readDevices() {}
 
   // ---- by any thread
 

@@ -102,7 +102,6 @@ Status NetworkFabric::connectBulk(RankRange ranks, std::span<const std::byte> ca
       return badCard(ranks, "tells of memory of rank " + std::to_string(bulk.rank));
     remote[bulk.rank].bulk = bulk;
   }
-  hasDevices = true;
   return Status();
 }
 

@@ -45,6 +45,7 @@ public:
   bool readsDevices() const final { return hasDevices; }
   std::vector<std::byte> bulkCard() const final { return encode(bulks); }
   Status connectBulk(RankRange ranks, std::span<const std::byte> card) final;
+  void readDevices() final { hasDevices = true; }
 
 protected:
   struct Peer {
@@ -142,7 +143,7 @@ private:
     std::function<Status()> call;
   };
   std::vector<Flush> flushes;          ///< By rank that is here.
-  std::atomic<bool> hasDevices{false}; ///< Others', too: write() takes addresses of devices.
+  std::atomic<bool> hasDevices{false}; ///< write() takes addresses of devices.
   static constexpr uint32_t kNoPeer = ~uint32_t{0};
   std::vector<uint32_t> peerOf; ///< By rank.
   int wakeDescriptor = -1;

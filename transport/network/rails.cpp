@@ -46,6 +46,13 @@ public:
     for (const auto &rail : rails)
       rail->removeBulk(rank);
   }
+  Status placeHostBulk(uint32_t rank) override {
+    return each([&](Network &rail) { return rail.placeHostBulk(rank); });
+  }
+  void readDevices() override {
+    for (const auto &rail : rails)
+      rail->readDevices();
+  }
   std::vector<std::byte> bulkCard() const override {
     ByteWriter writer;
     for (const auto &rail : rails)

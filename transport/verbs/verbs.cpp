@@ -120,6 +120,17 @@ public:
     sources.add(memory.memory, std::move(region));
     return Status();
   }
+  Status placeHostBulk(uint32_t rank) override {
+    std::span<const std::byte> bulk = segments.bulkPart(rank);
+    if (!options.bulkLater || bulk.empty() || placed.contains(rank) ||
+        !options.rail.carries(rank, segments.ranksHere()))
+      return Status();
+    MAESTRO_ASSIGN(auto region, registerHost(functions, domain.get(), bulk, kWritable).withContext(name()));
+    noteBulk(rank, FabricCard::Bulk{rank, reinterpret_cast<uintptr_t>(bulk.data()), region->rkey}, {});
+    sources.remove(bulk);
+    sources.add(bulk, std::move(region));
+    return Status();
+  }
   void removeBulk(uint32_t rank) override {
     if (auto found = placed.extract(rank)) {
       noteBulk(rank, std::nullopt, {});
@@ -152,7 +163,7 @@ private:
   Status registerSegments() {
     RankRange here = segments.ranksHere();
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
-      std::span<const std::byte> segment = segments.segment(rank);
+      std::span<const std::byte> segment = options.bulkLater ? segments.hostPart(rank) : segments.segment(rank);
       Owned<ibv_mr> region;
       if (!segment.empty() && options.rail.carries(rank, here)) {
         MAESTRO_ASSIGN(region, registerHost(functions, domain.get(), segment, kWritable).withContext(name()));
@@ -160,6 +171,8 @@ private:
       segmentKeys.push_back(region ? region->rkey : 0);
       if (!segment.empty())
         sources.add(segment, std::move(region));
+      if (options.bulkLater && segments.bulkBytes(rank) > 0)
+        sources.add(segments.bulkPart(rank));
     }
     return Status();
   }

@@ -29,6 +29,9 @@ struct VerbsOptions {
   PortShare share;                   ///< Of equally good ports.
   Rail rail;                         ///< What this one carries.
   std::vector<RankRange> peers;      ///< The ranks of every other process.
+  /// Where bulk lies is said later (Network::placeBulk), as devices may have it: memory of the host that nobody uses is
+  /// not locked for it.
+  bool bulkLater = false;
 };
 
 /// How many equally good ports there are. Unavailable and InvalidInput as openVerbs().

@@ -63,6 +63,12 @@ uint64_t mostDmaBufs() {
   return text ? std::strtoull(text, nullptr, 10) : 0;
 }
 
+/// Of the host's; a process may lock no more.
+uint64_t mostLocked() {
+  const char *text = std::getenv("MAESTRO_FAKE_VERBS_LOCKED");
+  return text ? std::strtoull(text, nullptr, 10) : UINT64_MAX;
+}
+
 ibv_mr *add(ibv_pd *domain, Region &&region) {
   region.context = domain->context;
   region.pd = domain;
@@ -123,6 +129,12 @@ int ibv_dealloc_pd(ibv_pd *domain) {
 }
 
 ibv_mr *ibv_reg_mr_iova2(ibv_pd *domain, void *memory, size_t bytes, uint64_t address, unsigned access) {
+  static uint64_t locked = 0;
+  if (locked + bytes > mostLocked()) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  locked += bytes;
   Region region;
   region.memory = static_cast<std::byte *>(memory);
   region.bytes = bytes;
