@@ -217,11 +217,12 @@ inline std::string settingName(const testing::TestParamInfo<Setting> &info) {
   return std::string(kNames[static_cast<size_t>(std::get<0>(info.param))]) + nameOf(std::get<1>(info.param));
 }
 
-/// As many as the machine's GPUs serve, where ranks are threads. NCCL's ways take two streams for each pair.
+/// As many as the machine's GPUs serve, where ranks are threads. NCCL's ways take two streams for each pair: of the 32
+/// work queues of each of two GPUs, three ranks of five would need 42.
 inline uint32_t mostRanks(const Setting &setting) {
 #ifdef MAESTRO_CUDA
   if (std::get<0>(setting) == DeviceKind::CudaNccl)
-    return 5;
+    return 4;
   if (std::get<0>(setting) == DeviceKind::Cuda && std::get<1>(setting) != RankKind::Processes)
     return 5 * static_cast<uint32_t>(*cuda::Context::count());
 #endif
