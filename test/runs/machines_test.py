@@ -71,7 +71,7 @@ def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
                           "" if not any(statuses) and not different else f"{statuses} {different} {said}")
 
 
-def stages(scratch, plans):
+def stages(scratch, plans, network):
     """Gradients that are added up within nodes, then between them, are those that are added up in one go, but for rounding."""
     bench = scratch.bench()
     sums = json.loads(bench.succeed("maestro-dump", plans["nodes"], "--format", "json").stdout)["gradient_sums"]
@@ -80,6 +80,12 @@ def stages(scratch, plans):
     staged, flat = (safetensors(scratch.path / out / "gradients.safetensors")[0] for out in ("nodes-alone", "flat"))
     worst = max(float(abs(staged[name] - flat[name]).max() / (abs(flat[name]).max() + 1e-12)) for name in flat)
     scratch.check("and are the same sums", staged.keys() == flat.keys() and worst < 1e-4, f"{worst:.1e} of a gradient's largest")
+    if network:  # Two ranks a machine: half as many bytes between them.
+        sent = {}
+        for name in ("nodes", "flat"):
+            statuses, said = Job(scratch, network, 2, plans[name], "--steps", 2, "--quiet", "--out", f"{name}-sent").end()
+            sent[name] = sum(use["bytes"] for use in metrics(scratch.path / f"{name}-sent")[-1]["network"]) if statuses == [0, 0] else str(said)
+        scratch.check("over half of the bytes", isinstance(sent["nodes"], int) and 0.4 < sent["nodes"] / sent["flat"] < 0.6, f"{sent}")
 
 
 def ways(scratch, plan, network):
@@ -247,7 +253,7 @@ def main() -> int:
 
     try:
         same_bits(scratch, made, places)
-        stages(scratch, made)
+        stages(scratch, made, networks.get(2))
         ways(scratch, made["kd"], networks.get(2))
         resumes(scratch, made["kd"])
         evaluates(scratch, made["kd"])
