@@ -84,11 +84,8 @@ enum class Exchange : uint8_t {
   None,         ///< Nothing to exchange: one device.
   SharedMemory, ///< Copies within a process.
   OnDevice,     ///< A copy in one device's own memory.
-  Direct,       ///< From one device to another.
-  Ring,         ///< Chunks around all devices.
-  Tree,         ///< Two binary trees, each with half of the data.
-  Hierarchical, ///< Rings within each level, of what is left after the one inside it; a ring or tree over the
-                ///< outermost.
+  Direct,       ///< From one device to another, or from each to each other one.
+  Stages, ///< Direct within the innermost level, then of what that left to each device over the next one, and back.
 };
 
 /// Time of an exchange, linear in what each device has to give.
@@ -101,7 +98,7 @@ struct CommunicationCost {
   Seconds of(Bytes bytes) const { return latency + Seconds(bytes.value * secondsPerByte); }
 };
 
-/// "hierarchical over rail: 42 us, then 61.2 GB/s".
+/// "in stages over rail: 42 us, then 61.2 GB/s".
 std::string describe(const CommunicationCost &cost);
 
 /// One device's bytes to another: latency and bandwidth of the level between them; in one process a wake and a copy.
