@@ -71,7 +71,8 @@ public:
 class FarSendsTest : public testing::Test {
 protected:
   static constexpr uint64_t kRows = 4, kRowBytes = 1000, kStride = 3000;
-  FarSendsTest() : memory(std::move(*transport::SharedMemory::create(1 << 20))), abort(*transport::Abort::create(*memory, 1)) {
+  FarSendsTest()
+      : memory(std::move(*transport::SharedMemory::create(1 << 20))), abort(*transport::Abort::create(*memory, 1)) {
     CudaDeviceOptions options;
     options.abort = &abort;
     options.runsKernels = false;
