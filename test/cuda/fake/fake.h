@@ -9,6 +9,8 @@ namespace maestro::cuda::fake {
 struct Settings {
   uint64_t seed, delayUs, devices, memory, version, workQueues;
   bool inUse, exports, hasPeers;
+  int lostDevice;     ///< −1: none.
+  uint64_t lostAfter; ///< Works.
   static const Settings &get();
 };
 
