@@ -28,6 +28,16 @@ thread_local CUcontext current = nullptr;
 
 } // namespace
 
+/// Of "GPU:WORKS".
+std::pair<int, uint64_t> lost() {
+  int device = -1;
+  unsigned long long works = 0;
+  if (const char *text = std::getenv("MAESTRO_FAKE_CUDA_LOST");
+      text && std::sscanf(text, "%d:%llu", &device, &works) != 2)
+    complain("MAESTRO_FAKE_CUDA_LOST is not GPU:WORKS");
+  return {device, works};
+}
+
 const Settings &Settings::get() {
   static const Settings settings = {fromEnvironment("MAESTRO_FAKE_CUDA_SEED", 1),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_DELAY_US", 200),
@@ -38,6 +48,8 @@ const Settings &Settings::get() {
                                     std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_EXPORT") == nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_PEERS") == nullptr,
+                                    lost().first,
+                                    lost().second,
                                     textFromEnvironment("MAESTRO_FAKE_CUDA_DMABUF")};
   return settings;
 }
@@ -85,6 +97,7 @@ constexpr NamedError kErrors[] = {
     {CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
      "peer access is not supported between these two devices"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
      "part or all of the requested memory range is already mapped"},
@@ -108,6 +121,8 @@ namespace {
 
 /// At exit, when whoever used the driver has given back all that it took.
 __attribute__((destructor)) void checkLeftovers() {
+  if (Settings::get().lostDevice >= 0) // Who has lost a GPU need not tidy up.
+    return;
   std::string text = Memory::get().leftovers();
   for (int uses : contexts.uses)
     if (uses > 0)
