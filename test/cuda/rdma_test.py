@@ -89,6 +89,16 @@ class Ranks:
         good = statuses == [2, 2] and len(errors) == 1 and "process 1 (" in min(errors) and "nvidia-smi" in min(errors)
         self.scratch.check(f"too little memory: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
 
+    def judge_lost(self):
+        """A GPU that fails in the middle, of a process whose memory others write."""
+        fails = NIC | FLUSHED | {"MAESTRO_FAKE_CUDA_LOST": "1:300"}
+        changes = {0: (NIC | FLUSHED, None), 1: (fails, None)}
+        job = machines.Job(self.scratch, machines.Loopback(), 2, *self.plans["replicas"], "--steps", 1000, "--quiet", "--transport", "verbs", changes=changes)
+        statuses, said = job.end(30)
+        errors = {line for text in said for line in text.splitlines() if line.startswith("error:")}
+        good = statuses == [2, 2] and len(errors) == 1 and all(word in min(errors) for word in ("process 1 (", "GPU 1", "CUDA_ERROR_ECC_UNCORRECTABLE", "dmesg"))
+        self.scratch.check(f"a GPU is lost: {', '.join(errors)}", good, "" if good else f"{statuses} {said}")
+
     def judge_death(self):
         job = self.start("replicas", "--transport", "verbs", "--out", "killed", "--quiet", "--steps", 100000, "--save-every", 5, variables=NIC | ORDERED)
         reached = job.await_checkpoint("killed")
@@ -113,6 +123,7 @@ def main() -> int:
     ranks.judge_refusal("asked for, and not to be had", ORDERED | {"MAESTRO_CUDA_DMABUF": "always"}, ["MAESTRO_CUDA_DMABUF=always: process 0 (", "takes no memory"], *verbs)
     ranks.judge_refusal("another word", ORDERED | {"MAESTRO_CUDA_DMABUF": "yes"}, ["MAESTRO_CUDA_DMABUF=yes", "never or always"], *verbs)
     ranks.judge_memory()
+    ranks.judge_lost()
     ranks.judge_death()
     return scratch.finish()
 
