@@ -1,4 +1,5 @@
-# Finds the CUDA toolkit: its headers and nvcc, no library. MAESTRO_CUDA says whether it is here, MAESTRO_NVCC is the compiler.
+# Finds the CUDA toolkit: its headers and nvcc, no library. MAESTRO_CUDA says whether it is here, MAESTRO_NVCC is the compiler, of
+# MAESTRO_NVCC_VERSION.
 #
 # Whatever links maestro_cuda_headers sees cuda.h and has MAESTRO_CUDA defined. MAESTRO_CUDNN says whether cuDNN's headers are here
 # too, the toolkit's or those of test/requirements.txt; whatever links maestro_cudnn_headers sees cudnn.h.
@@ -16,6 +17,9 @@ elseif(MAESTRO_CUDA_INCLUDE AND MAESTRO_NVCC AND cuda_version GREATER_EQUAL 1204
   add_library(maestro_cuda_headers INTERFACE)
   target_include_directories(maestro_cuda_headers SYSTEM INTERFACE "${MAESTRO_CUDA_INCLUDE}")
   target_compile_definitions(maestro_cuda_headers INTERFACE MAESTRO_CUDA)
+  execute_process(COMMAND "${MAESTRO_NVCC}" --version OUTPUT_VARIABLE nvcc_version)
+  string(REGEX MATCH "release ([0-9]+)\\.([0-9]+)" nvcc_version "${nvcc_version}")
+  math(EXPR MAESTRO_NVCC_VERSION "${CMAKE_MATCH_1} * 1000 + ${CMAKE_MATCH_2} * 10") # As CUDA_VERSION counts.
 else()
   set(MAESTRO_CUDA OFF)
   message(STATUS "No CUDA toolkit (12.4 or newer, with nvcc): plans for GPUs can be made, not run")

@@ -1,7 +1,7 @@
 #include "cost_models/collectives.h"
 
 #include <algorithm>
-#include <bit>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -47,12 +47,6 @@ std::optional<std::vector<LevelStep>> stepsOf(std::vector<uint32_t> numbers, con
   return steps;
 }
 
-/// Half an all-reduce around a ring.
-void addRing(CommunicationCost &cost, const LinkLevel &level, double degree, double secondsPerByte, double halves) {
-  cost.latency += level.latency * (halves * (degree - 1));
-  cost.secondsPerByte += halves * secondsPerByte * (degree - 1) / degree;
-}
-
 /// Of `devices`, ascending: the fewest in one of the groups of `spans` that have any.
 size_t fewestWithin(std::span<const uint32_t> devices, uint32_t spans) {
   if (spans == 1)
@@ -65,37 +59,65 @@ size_t fewestWithin(std::span<const uint32_t> devices, uint32_t spans) {
   return fewest;
 }
 
-/// Of the links, by the slowest level that `devices`, ascending, cross, where as many rings or trees go through them at
-/// once as the group with the fewest devices has of them, each over links of its own.
-double secondsPerByteOf(const Machine &machine, const LinkLevel &outermost, std::span<const uint32_t> devices) {
-  double slowest = 0;
+/// Half an all-reduce between `devices`, ascending, by the level that takes longest.
+CommunicationCost direct(const Machine &machine, std::span<const uint32_t> devices) {
+  const LinkLevel &outermost = *levelBetween(machine, devices.front(), devices.back());
+  CommunicationCost cost{Exchange::Direct, &outermost, outermost.latency, 0};
   uint32_t inside = 1;
+  auto count = static_cast<double>(devices.size());
   for (const LinkLevel &level : machine.links) {
-    slowest = std::max(slowest, 1 / (level.bandwidth.value * static_cast<double>(fewestWithin(devices, inside))));
+    double leave = count - static_cast<double>(fewestWithin(devices, inside));
+    cost.secondsPerByte = std::max(cost.secondsPerByte, leave / count / level.bandwidth.value);
     if (&level == &outermost)
       break;
     inside = level.spans;
   }
-  return slowest;
+  return cost;
 }
 
-void addTree(CommunicationCost &cost, const LinkLevel &level, uint32_t devices, double secondsPerByte) {
-  cost.latency += level.latency * (2.0 * std::bit_width(devices - 1));
-  cost.secondsPerByte += 2 * secondsPerByte;
-}
-
-CommunicationCost hierarchical(const std::vector<LevelStep> &steps, double halves, bool treeOutside) {
-  CommunicationCost cost{Exchange::Hierarchical, steps.back().level, {}, 0};
+/// Half of a sum.
+CommunicationCost inStages(std::span<const LevelStep> steps) {
+  CommunicationCost cost{Exchange::Stages, steps.back().level, {}, 0};
   double share = 1;
   for (const LevelStep &step : steps) {
-    double secondsPerByte = share / step.level->bandwidth.value;
-    if (treeOutside && &step == &steps.back())
-      addTree(cost, *step.level, step.degree, secondsPerByte);
-    else
-      addRing(cost, *step.level, step.degree, secondsPerByte, halves);
+    cost.latency += step.level->latency;
+    cost.secondsPerByte += share * (step.degree - 1) / step.degree / step.level->bandwidth.value;
     share /= step.degree;
   }
   return cost;
+}
+
+/// Steps of at most eight devices, as far as degrees have such divisors.
+std::vector<LevelStep> divided(std::span<const LevelStep> steps) {
+  constexpr uint32_t kMost = 8; // A rank has memory, words and perhaps a communicator for each peer.
+  std::vector<LevelStep> all;
+  for (LevelStep step : steps)
+    while (step.degree > 1) {
+      uint32_t factor = std::min(step.degree, kMost);
+      while (step.degree % factor != 0)
+        --factor;
+      if (factor == 1) // A prime, or a product of primes that are too large.
+        factor = step.degree;
+      all.push_back({step.level, factor});
+      step.degree /= factor;
+    }
+  return all;
+}
+
+/// Nothing where a sum over `devices` is one of a single stage.
+std::vector<LevelStep> sumSteps(std::span<const uint32_t> devices, const Machine &machine) {
+  if (machine.sharesMemory() ||
+      std::adjacent_find(devices.begin(), devices.end(), std::greater_equal<>()) != devices.end())
+    return {};
+  auto levels = stepsOf({devices.begin(), devices.end()}, machine);
+  std::vector<LevelStep> steps = levels ? divided(*levels) : std::vector<LevelStep>();
+  return steps.size() > 1 ? steps : std::vector<LevelStep>();
+}
+
+CommunicationCost twice(CommunicationCost half) {
+  half.latency *= 2;
+  half.secondsPerByte *= 2;
+  return half;
 }
 
 } // namespace
@@ -106,8 +128,7 @@ std::optional<uint32_t> linkPeriod(const Machine &machine) {
   return machine.links.size() < 2 ? 1 : machine.links[machine.links.size() - 2].spans;
 }
 
-CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<const uint32_t> devices,
-                                 const Machine &machine) {
+CommunicationCost collectiveCost(Collective collective, std::span<const uint32_t> devices, const Machine &machine) {
   if (devices.size() < 2)
     return {};
   if (machine.sharesMemory()) {
@@ -119,41 +140,37 @@ CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<c
   if (!std::is_sorted(numbers.begin(), numbers.end()))
     std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  size_t count = numbers.size();
-  if (count < 2) // All on one device.
+  if (numbers.size() < 2) // All on one device.
     return transferCost(machine, numbers.front(), numbers.front());
-  const LinkLevel &outermost = *levelBetween(machine, numbers.front(), numbers.back());
-  bool reduces = collective == Collective::AllReduce;
-  double halves = reduces ? 2 : 1, gathered = reduces ? 1 : static_cast<double>(count);
-  double secondsPerByte = secondsPerByteOf(machine, outermost, numbers);
-  std::vector<CommunicationCost> candidates{{Exchange::Ring, &outermost, {}, 0}};
-  addRing(candidates.front(), outermost, static_cast<double>(count), secondsPerByte, halves);
-  if (reduces)
-    addTree(candidates.emplace_back(CommunicationCost{Exchange::Tree, &outermost, {}, 0}), outermost,
-            static_cast<uint32_t>(count), secondsPerByte);
-  if (auto steps = stepsOf(std::move(numbers), machine); steps && steps->size() > 1) {
-    candidates.push_back(hierarchical(*steps, halves, false));
-    if (reduces)
-      candidates.push_back(hierarchical(*steps, halves, true));
-  }
-  for (CommunicationCost &candidate : candidates)
-    candidate.secondsPerByte *= gathered;
-  return *std::min_element(candidates.begin(), candidates.end(),
-                           [&](const auto &a, const auto &b) { return a.of(bytes) < b.of(bytes); });
+  CommunicationCost half = direct(machine, numbers);
+  if (collective == Collective::AllReduce)
+    return twice(half);
+  half.secondsPerByte *= static_cast<double>(numbers.size());
+  return half;
 }
 
-CommunicationCost reductionCost(Bytes gradients, std::span<const uint32_t> devices, const Machine &machine) {
+std::vector<uint32_t> sumDegrees(std::span<const uint32_t> devices, const Machine &machine) {
+  std::vector<uint32_t> degrees;
+  for (const LevelStep &step : sumSteps(devices, machine))
+    degrees.push_back(step.degree);
+  if (degrees.empty() && devices.size() > 1)
+    degrees.push_back(static_cast<uint32_t>(devices.size()));
+  return degrees;
+}
+
+CommunicationCost reductionCost(std::span<const uint32_t> devices, const Machine &machine) {
   if (devices.size() < 2)
     return {};
+  if (std::vector<LevelStep> steps = sumSteps(devices, machine); !steps.empty())
+    return twice(inStages(steps));
   if (!machine.sharesMemory())
-    return collectiveCost(Collective::AllReduce, gradients, devices, machine);
+    return collectiveCost(Collective::AllReduce, devices, machine);
   double moved = 2 + 1 + 1.0 / static_cast<double>(devices.size()) + 2;
   return {Exchange::SharedMemory, nullptr, {}, moved / slowestStream(machine, devices).value};
 }
 
 Seconds reductionSeconds(uint64_t gradientBytes, std::span<const uint32_t> devices, const Machine &machine) {
-  return reductionCost(Bytes(static_cast<double>(gradientBytes)), devices, machine)
-      .of(Bytes(static_cast<double>(gradientBytes)));
+  return reductionCost(devices, machine).of(Bytes(static_cast<double>(gradientBytes)));
 }
 
 } // namespace maestro::cost_models

@@ -1,16 +1,17 @@
-// What collectives take on a machine's links, by algorithm; the fastest is taken. n devices, B bytes that each has,
-// bandwidth β and latency α of the outermost level that the devices cross:
+// What collectives take on a machine's links, as the executor does them. n devices, B bytes that each has; β and α are
+// a level's bandwidth and latency:
 //
-//   ring          2 (n − 1) α + 2 (n − 1)/n · B/(r β)   all-reduce; Patarasuk and Yuan 2009, "Bandwidth optimal
-//   all-reduce" tree          2 ⌈log₂ n⌉ α + 2 B/(r β)              two binary trees; Sanders, Speck and Träff 2009, as
-//   NCCL has it hierarchical  per level, inner to outer: a ring's reduce-scatter and all-gather of the share that the
-//   level inside left
-//                 (B over the product of the degrees inside), and over the outermost level a ring or a tree of it
+//   direct       2 α + 2 B · max over levels of (n − m)/(n β)     all-reduce: each device writes to every other one its
+//                                                                 share, adds up its own, and writes that to all
+//                (executor/world/exchange.h); m is the fewest devices that a group of the level inside has of them, so
+//                that n − m of n shares leave a device over this level
+//   in stages    sum over stages of 2 α + 2 (d − 1)/d · B'/β      sums of gradients (plan/sum_turns.h): d devices of a
+//                                                                 level exchange directly what the stages inside left
+//                to each, B' = B over the product of the degrees inside
 //
-// Rings and trees are r at once, each over links of its own, as NCCL has one for each NIC
-// (github.com/NVIDIA/nccl/issues/412): r is the fewest devices in a group of the level inside; r β is the slowest
-// level's. An all-gather is half an all-reduce of all that is gathered. Hierarchical needs equal numbers of devices in
-// the groups of every level. Other traffic on the links is not counted.
+// An all-gather is half an all-reduce of all that is gathered. Both move as many bytes over each level as rings do
+// (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce"), the second also where several devices of a node have links
+// of their own. Other traffic on the links is not counted.
 #pragma once
 
 #include "cost_models/machine.h"
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace maestro::cost_models {
 
@@ -27,15 +29,18 @@ std::optional<uint32_t> linkPeriod(const Machine &machine);
 
 enum class Collective : uint8_t { AllReduce, AllGather };
 
-/// Of `devices`, where every one has `bytes` (all-gather: its own share). In one process each writes what it has to
-/// every other one: a wake, and (n − 1) B at a channel's bandwidth.
-CommunicationCost collectiveCost(Collective collective, Bytes bytes, std::span<const uint32_t> devices,
-                                 const Machine &machine);
+/// Of `devices`, by what each has (all-gather: its own share). In one process each writes what it has to every other
+/// one: a wake, and (n − 1) B at a channel's bandwidth.
+CommunicationCost collectiveCost(Collective collective, std::span<const uint32_t> devices, const Machine &machine);
 
-/// A step's gradients summed over replicas at `devices` (one of each replica). On links an all-reduce; in one process
-/// each stages its own (read, written), adds its share of all (read, a share written), and fetches the sum (read,
-/// written), at the slowest device's memory bandwidth.
-CommunicationCost reductionCost(Bytes gradients, std::span<const uint32_t> devices, const Machine &machine);
+/// In which stages gradients are summed over replicas at `devices` (one of each replica, in the order of the sum): the
+/// degrees of plan/sum_turns.h. A stage a level, innermost first, divided where more than eight devices would meet; one
+/// stage where devices do not ascend, or groups of a level differ in size. Empty: there are fewer than two.
+std::vector<uint32_t> sumDegrees(std::span<const uint32_t> devices, const Machine &machine);
+
+/// A step's gradients summed over these replicas. In one process each stages its own (read, written), adds its share of
+/// all (read, a share written), and fetches the sum (read, written), at the slowest device's memory bandwidth.
+CommunicationCost reductionCost(std::span<const uint32_t> devices, const Machine &machine);
 Seconds reductionSeconds(uint64_t gradientBytes, std::span<const uint32_t> devices, const Machine &machine);
 
 } // namespace maestro::cost_models

@@ -178,13 +178,4 @@ uint64_t sampleBytesOnTheirWay(uint64_t globalBatch, uint64_t sampleBytes) {
   return (kBatches * globalBatch + std::max<uint64_t>(2 * globalBatch, 8)) * sampleBytes;
 }
 
-uint64_t stagingBytes(uint64_t elements, uint64_t members) {
-  if (members < 2)
-    return 0;
-  constexpr uint64_t kLine =
-      16; // Floats: each member adds up a piece, of whole cache lines, of all the others' elements.
-  uint64_t piece = roundUp((elements + members - 1) / members, kLine);
-  return std::min(piece * (members - 1) * sizeof(float), kMostStagingBytes);
-}
-
 } // namespace maestro::cost_models

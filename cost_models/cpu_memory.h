@@ -59,9 +59,4 @@ uint64_t assemblyBytes(uint64_t microBatchBytes);
 /// the dims' max.
 uint64_t sampleBytesOnTheirWay(uint64_t globalBatch, uint64_t sampleBytes);
 
-/// What a member of a group that adds up so many gradients' elements stages (executor/world/reduction.h).
-uint64_t stagingBytes(uint64_t elements, uint64_t members);
-/// The most of it, however many they are.
-inline constexpr uint64_t kMostStagingBytes = uint64_t{8} << 20;
-
 } // namespace maestro::cost_models

@@ -1,5 +1,7 @@
 #include "cost_models/device_profile.h"
 
+#include "cost_models/devices.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,6 +86,10 @@ DeviceModel gpuFor(const DeviceProfile &profile) {
   device.memoryBytes = profile.memoryBytes - std::min(device.keptBytes(), profile.memoryBytes);
   device.multiprocessors = profile.multiprocessors;
   device.rates = profile.devices.front().rates;
+  if (std::optional<DeviceModel> sheet = builtInDevice(profile.kind)) {
+    device.peak = sheet->peak;
+    device.peakBf16 = sheet->peakBf16;
+  }
   device.curves = std::make_shared<const KernelCurves>(profile.devices.front().curves);
   device.source = "profile of " + profile.name;
   return device;

@@ -94,8 +94,10 @@ std::optional<DeviceModel> builtInDevice(std::string_view name) {
     device.kept.push_back({own.what, static_cast<uint64_t>(std::llround(own.gb * 1e9)), "assumed, not measured"});
   device.memoryBytes = static_cast<uint64_t>(gigabytes(sheet->memoryGb).value) - device.keptBytes();
   device.multiprocessors = sheet->multiprocessors;
-  device.rates.arithmetic = teraflopsPerSecond(sheet->f32Tflops) * kReachedArithmetic;
-  device.rates.arithmeticBf16 = teraflopsPerSecond(sheet->bf16Tflops) * kReachedArithmetic;
+  device.peak = teraflopsPerSecond(sheet->f32Tflops);
+  device.peakBf16 = teraflopsPerSecond(sheet->bf16Tflops);
+  device.rates.arithmetic = device.peak * kReachedArithmetic;
+  device.rates.arithmeticBf16 = device.peakBf16 * kReachedArithmetic;
   device.rates.operands = device.rates.stream = gigabytesPerSecond(sheet->memoryGbps) * kReachedMemory;
   device.rates.call = kCall;
   device.rates.channel = gigabytesPerSecond(sheet->linkGbps) * kReachedLink;

@@ -36,12 +36,8 @@ const char *nameOf(Exchange exchange) {
     return "a copy on the device";
   case Exchange::Direct:
     return "direct";
-  case Exchange::Ring:
-    return "ring";
-  case Exchange::Tree:
-    return "tree";
-  case Exchange::Hierarchical:
-    return "hierarchical";
+  case Exchange::Stages:
+    return "in stages";
   }
   return "";
 }

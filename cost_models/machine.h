@@ -33,6 +33,9 @@ struct DeviceModel {
   uint64_t memoryBytes = UINT64_MAX;                          ///< What a plan may use of it: all but what is kept.
   std::vector<KeptMemory> kept = {};
   DeviceRates rates = cpuRates(1);
+  /// Of products in f32 and bf16 by an accelerator's data sheet: what MFU is a share of. 0: there is none, and what
+  /// products are known to reach stands for it.
+  FlopsPerSecond peak = {}, peakBf16 = {};
   Bf16Products bf16Products =
       Bf16Products::Widened;    ///< Of a CPU: the kind that needs more memory, where nothing is known.
   uint32_t multiprocessors = 0; ///< Of an accelerator; 0: a CPU.
@@ -40,6 +43,10 @@ struct DeviceModel {
   double curveScale = 1; ///< Their times are of another number of threads, and multiplied by this.
   uint32_t atOnce = 1;   ///< So many worked at the same time when it was measured.
 
+  FlopsPerSecond peakOf(bool bf16) const {
+    FlopsPerSecond sheet = bf16 ? peakBf16 : peak;
+    return sheet.value > 0 ? sheet : bf16 ? rates.arithmeticBf16 : rates.arithmetic;
+  }
   uint64_t keptBytes() const {
     uint64_t bytes = 0;
     for (const KeptMemory &own : kept)
@@ -84,11 +91,8 @@ enum class Exchange : uint8_t {
   None,         ///< Nothing to exchange: one device.
   SharedMemory, ///< Copies within a process.
   OnDevice,     ///< A copy in one device's own memory.
-  Direct,       ///< From one device to another.
-  Ring,         ///< Chunks around all devices.
-  Tree,         ///< Two binary trees, each with half of the data.
-  Hierarchical, ///< Rings within each level, of what is left after the one inside it; a ring or tree over the
-                ///< outermost.
+  Direct,       ///< From one device to another, or from each to each other one.
+  Stages, ///< Direct within the innermost level, then of what that left to each device over the next one, and back.
 };
 
 /// Time of an exchange, linear in what each device has to give.
@@ -101,7 +105,7 @@ struct CommunicationCost {
   Seconds of(Bytes bytes) const { return latency + Seconds(bytes.value * secondsPerByte); }
 };
 
-/// "hierarchical over rail: 42 us, then 61.2 GB/s".
+/// "in stages over rail: 42 us, then 61.2 GB/s".
 std::string describe(const CommunicationCost &cost);
 
 /// One device's bytes to another: latency and bandwidth of the level between them; in one process a wake and a copy.

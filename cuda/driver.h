@@ -53,6 +53,8 @@
   X(cuMemSetAccess)                                                                                                    \
   X(cuMemExportToShareableHandle)                                                                                      \
   X(cuMemImportFromShareableHandle)                                                                                    \
+  X(cuMemGetHandleForAddressRange)                                                                                     \
+  X(cuFlushGPUDirectRDMAWrites)                                                                                        \
   X(cuMemHostAlloc)                                                                                                    \
   X(cuMemFreeHost)                                                                                                     \
   X(cuMemHostRegister)                                                                                                 \

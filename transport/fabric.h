@@ -5,10 +5,13 @@
 // a fabric that moves bytes there. Protocols (executor/world/) and devices name targets and do not ask which it is.
 #pragma once
 
+#include "base/status.h"
+#include "transport/own_descriptor.h"
 #include "transport/word.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace maestro::transport {
@@ -32,6 +35,15 @@ struct Traffic {
   int64_t busyNs = 0; ///< While something was under way.
 };
 
+/// Memory of a device of this process that other hardware is to read and write by itself: whole pages. What it refers
+/// to outlives its registration.
+struct DeviceMemory {
+  std::span<const std::byte> memory;           ///< As the device names it; hosts cannot use it.
+  std::function<Result<OwnDescriptor>()> open; ///< As a dma-buf.
+  /// Makes what other hardware has written visible to the device; empty: it always is.
+  std::function<Status()> flush;
+};
+
 /// Writes to ranks of other processes. What one thread gives it for one rank, a count included, takes effect there in
 /// this order: who sees the count sees what was written before. Failures end the job (Abort), so nothing here returns
 /// one. Calls block only while the fabric's ring is full.
@@ -50,6 +62,9 @@ public:
   virtual void signal(const WordPlace &word, uint64_t more) = 0;
   /// Whether write() takes addresses of devices of this process, which nobody else has to read for it.
   virtual bool readsDevices() const { return false; }
+  /// Where it does: memory from which write() may be asked to write, until removeSource(). Unavailable where the
+  /// network cannot read this memory: somebody else has to.
+  virtual Status addDeviceSource(const DeviceMemory &) { return Status(); }
   /// Memory of this process from which write() may be asked to write, besides that of segments; and that it goes, when
   /// nothing from it is under way. Where a network needs to know memory; by any thread.
   virtual void addSource(std::span<const std::byte>) {}

@@ -267,7 +267,7 @@ void benchReduction(uint64_t floats) {
   std::printf(
       "sum of %4.0f MB over 2 threads           %6.2f ms; one memcpy of a vector %6.2f ms; staging %.1f MB a member\n",
       static_cast<double>(floats) * 4e-6, quantile(ms, 0.5), quantile(copyMs, 0.5),
-      static_cast<double>(Reduction::stagingBytesPerMember(pair.gradients)) * 1e-6);
+      static_cast<double>(pair.reduction.stagingBytes()) * 1e-6);
 }
 
 } // namespace

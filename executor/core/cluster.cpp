@@ -3,6 +3,7 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "executor/checkpoint/file_writer.h"
+#include "executor/core/rank_device.h"
 #include "plan/plan_generated.h"
 #include "transport/control/secret.h"
 
@@ -111,16 +112,15 @@ Status Cluster::connect(const plan::Plan &plan, World &world) {
   watch(world);
   for (uint32_t rank : world.peersOf(here()))
     peers.emplace(processOf(rank), ranksOf(processOf(rank)));
-  MAESTRO_ASSIGN(ClusterWays ways, openWays(choice, *control, peers, world));
+  MAESTRO_ASSIGN(ClusterWays ways, openWays(choice, *control, peers, world, haveOwnMemory(plan)));
   fabric = std::move(ways.fabric);
   if (fabric) {
     world.connect(*fabric);
     MAESTRO_TRY(fabric->start());
   }
   MAESTRO_TRY(greet(world, ways.text));
-  MAESTRO_ASSIGN(NcclWay nccl, openNccl(choice == TransportChoice::Nccl, plan, *control, world));
-  bulkFabric = std::move(nccl.fabric);
-  ways.text += nccl.text;
+  MAESTRO_ASSIGN(gpus, openGpuWays(choice, plan, *control, world, fabric.get()));
+  ways.text += gpus.text;
   if (control->process() == 0)
     logInfo(fmt::format("{} processes have met: {}", control->processes(), ways.text));
   return Status();

@@ -8,7 +8,7 @@
 // Ranks of a process are threads. The process that has the root rank saves and tells; process 0 watches.
 #pragma once
 
-#include "executor/core/cluster_nccl.h"
+#include "executor/core/cluster_gpus.h"
 #include "executor/core/cluster_ways.h"
 #include "executor/core/job.h"
 #include "executor/core/machine_check.h"
@@ -38,6 +38,8 @@ public:
   /// Opens the ways to the others and writes to each of them once. The world must outlive this; from now on an end here
   /// is everybody's.
   Status connect(const plan::Plan &plan, World &world);
+  /// Null where NICs leave memory of devices alone.
+  DmaBufWay *dmaBuf() const { return gpus.dmaBuf.get(); }
 
   /// What is to be said of the machines of all processes, by their names, in the order of their first ranks: asked in
   /// process 0, and everybody's answer.
@@ -78,8 +80,8 @@ private:
   std::atomic<bool> finished{false};
   std::optional<transport::ProgressReceiver> progress;
   PeerRanks peers;
-  std::unique_ptr<transport::Network> fabric;    ///< Null where no other process is to be reached by a network.
-  std::unique_ptr<transport::Fabric> bulkFabric; ///< For memory of GPUs; null: it is reached as the rest is.
+  std::unique_ptr<transport::Network> fabric; ///< Null where no other process is to be reached by a network.
+  GpuWays gpus;
 };
 
 } // namespace maestro::executor

@@ -124,8 +124,10 @@ public:
 private:
   Status open() {
     if (here.count() != 1)
-      return Status::unavailable(fmt::format(
-          "it has {} ranks, and NCCL's communicators belong to one GPU; start a process a GPU", here.count()));
+      return Status::unavailable(
+          fmt::format("it has {} ranks, and a process uses NCCL for one; start as many processes "
+                      "as the plan has ranks, {} (srun --ntasks, mpirun -n)",
+                      here.count(), world.reach().ranks()));
     transport::NcclOptions options;
     options.rank = here.first;
     options.device = plan->ranks()->Get(here.first)->device();
@@ -177,13 +179,13 @@ Result<NcclWay> openNccl(bool isForced, const plan::Plan &plan, transport::Contr
   if (!all.why.empty()) {
     if (isForced)
       return Status::unavailable("--transport nccl: " + all.why);
-    return NcclWay{nullptr, "; GPUs through the host's memory, not NCCL: " + all.why};
+    return NcclWay{nullptr, "", all.why};
   }
   if (all.sharesGpus)
     ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*replace=*/0);
   NcclWay way;
   MAESTRO_ASSIGN(way.fabric, opening.start());
-  way.text = "; between GPUs " + all.name + (all.sharesGpus ? ", several processes a GPU" : "");
+  way.name = all.name + (all.sharesGpus ? ", several processes a GPU" : "");
   return way;
 }
 

@@ -13,7 +13,8 @@ namespace maestro::executor {
 
 struct NcclWay {
   std::unique_ptr<transport::Fabric> fabric; ///< The world knows it; null where it moves nothing here.
-  std::string text;                          ///< To be said of it: "; between GPUs NCCL 2.28.9", or why not.
+  std::string name;                          ///< "NCCL 2.28.9"; empty: it moves nothing anywhere.
+  std::string why;                           ///< Then why not; empty: nobody has a use for it.
 };
 
 /// By all processes, when their host parts reach each other. NCCL moves what goes to peers whose memory is not mapped

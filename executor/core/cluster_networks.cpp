@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/host_name.h"
+#include "executor/core/peer_cards.h"
 #include "transport/libfabric/libfabric.h"
 #include "transport/verbs/verbs.h"
 
@@ -19,17 +20,6 @@ namespace {
 using transport::Network;
 using Bytes = transport::Control::Bytes;
 using Records = std::vector<Bytes>;
-
-/// The cards of a process's peers, in the order of their numbers.
-Bytes cardsOfPeers(const Records &records, uint32_t process) {
-  ByteReader reader(records[process]);
-  (void)reader.block();
-  ByteWriter writer;
-  while (!reader.isWhole() && reader.isOk())
-    if (auto peer = reader.number<uint32_t>(); peer < records.size())
-      writer.block(ByteReader(records[peer]).block());
-  return writer.take();
-}
 
 /// Every "DEVICE" or "DEVICE:PORT" of a list with a GID.
 std::string withGid(const std::string &devices, const std::string &gid) {
@@ -103,6 +93,7 @@ Result<bool> Networks::verbs(const transport::VerbsOptions &options, transport::
 transport::VerbsOptions Networks::verbsOptions() const {
   transport::VerbsOptions options;
   options.address = control.address();
+  options.bulkLater = bulkLater;
   if (const char *device = std::getenv("MAESTRO_IB_DEVICE"))
     options.device = device;
   if (const char *gid = std::getenv("MAESTRO_IB_GID_INDEX")) // DEVICE:PORT:GID, of which each may be left out.
@@ -135,7 +126,10 @@ Result<bool> Networks::open(const Open &openOne) {
   MAESTRO_ASSIGN(areOpen, agree(own));
   if (!areOpen)
     return false;
-  MAESTRO_ASSIGN(Bytes cards, control.ask(cardForPeers(), cardsOfPeers));
+  std::vector<uint32_t> processes;
+  for (const auto &[process, ranks] : peers)
+    processes.push_back(process);
+  MAESTRO_ASSIGN(Records cards, exchangeCards(control, fabric ? fabric->card() : Bytes(), processes));
   MAESTRO_ASSIGN(bool isConnected, agree(connect(cards)));
   if (!isConnected)
     return false;
@@ -174,18 +168,10 @@ Result<Networks::Ports> Networks::portsOfMachine(const transport::VerbsOptions &
   return found;
 }
 
-/// Its card, and who is to have it.
-Bytes Networks::cardForPeers() const {
-  ByteWriter writer;
-  writer.block(fabric ? fabric->card() : Bytes());
+Status Networks::connect(std::span<const Bytes> cards) const {
+  size_t next = 0;
   for (const auto &[process, ranks] : peers)
-    writer.number(process);
-  return writer.take();
-}
-Status Networks::connect(std::span<const std::byte> cards) const {
-  ByteReader reader(cards);
-  for (const auto &[process, ranks] : peers)
-    MAESTRO_TRY(fabric->connect(ranks, control.nameOf(process), reader.block()));
+    MAESTRO_TRY(fabric->connect(ranks, control.nameOf(process), cards[next++]));
   return Status();
 }
 

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace maestro::executor {
@@ -15,8 +16,8 @@ namespace maestro::executor {
 /// By all processes; `peers` are those to be reached, and may be none here.
 class Networks {
 public:
-  Networks(transport::Control &control, const PeerRanks &peers, const World &world)
-      : control(control), peers(peers), segments(world.reach()), abort(world.abort()) {}
+  Networks(transport::Control &control, const PeerRanks &peers, const World &world, bool bulkLater)
+      : control(control), peers(peers), segments(world.reach()), abort(world.abort()), bulkLater(bulkLater) {}
 
   // False where one of the processes cannot, and why() is the first that says so, the same in all.
   Result<bool> verbs();
@@ -38,14 +39,14 @@ private:
     uint32_t rails = 1;
   };
   Result<Ports> portsOfMachine(const transport::VerbsOptions &options);
-  transport::Control::Bytes cardForPeers() const;
-  Status connect(std::span<const std::byte> cards) const;
+  Status connect(std::span<const transport::Control::Bytes> cards) const;
   Result<bool> agree(const Status &own);
 
   transport::Control &control;
   const PeerRanks &peers;
   const transport::Segments &segments;
   const transport::Abort &abort;
+  const bool bulkLater;
   std::unique_ptr<transport::Network> fabric;
   std::string firstName;
   bool areOpen = false; ///< All, at the last try; but not all may be reached.

@@ -4,8 +4,8 @@
 
 namespace maestro::executor {
 
-Result<ClusterWays> openWays(TransportChoice choice, transport::Control &control, const PeerRanks &peers,
-                             World &world) {
+Result<ClusterWays> openWays(TransportChoice choice, transport::Control &control, const PeerRanks &peers, World &world,
+                             bool bulkLater) {
   if (choice == TransportChoice::Nccl) // What hosts write goes as it does without it.
     choice = TransportChoice::Auto;
   Neighbours neighbours(control, peers, world);
@@ -21,7 +21,7 @@ Result<ClusterWays> openWays(TransportChoice choice, transport::Control &control
     return ClusterWays{nullptr, "shared memory"};
 
   PeerRanks others = neighbours.others();
-  Networks networks(control, others, world);
+  Networks networks(control, others, world, bulkLater);
   std::string notes = neighbours.why().empty() ? "" : "; not shared memory: " + neighbours.why();
   bool isOpen = false;
   if (choice != TransportChoice::Libfabric) {

@@ -21,6 +21,8 @@ struct ClusterWays {
 /// By all processes; who is another one's peer has it as a peer, too. The world knows the memory of neighbours
 /// afterwards. Unavailable, for all and with the same text, where the way that was asked for cannot be used by one of
 /// them.
-Result<ClusterWays> openWays(TransportChoice choice, transport::Control &control, const PeerRanks &peers, World &world);
+/// `bulkLater`: where bulk lies is told later (core/cluster_bulk.h).
+Result<ClusterWays> openWays(TransportChoice choice, transport::Control &control, const PeerRanks &peers, World &world,
+                             bool bulkLater);
 
 } // namespace maestro::executor

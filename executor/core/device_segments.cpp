@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -31,8 +32,9 @@ struct Letter {
 
 class Placement {
 public:
-  Placement(const plan::Plan &plan, World &world, const Seats &seats)
-      : plan(plan), world(world), segments(world.reach()), here(seats.here()), post(world.post(seats.here().first)) {
+  Placement(const plan::Plan &plan, World &world, const Seats &seats, DmaBufWay *dmaBuf)
+      : plan(plan), world(world), segments(world.reach()), here(seats.here()), post(world.post(seats.here().first)),
+        dmaBuf(dmaBuf) {
     for (uint32_t rank : world.bulkPeersOf(here))
       if (segments.isMapped(rank) && !segments.isBulkApart(rank))
         others.insert({seats.beside(rank).first, seats.beside(rank).end});
@@ -49,6 +51,8 @@ public:
       MAESTRO_TRY(hearVerdicts());
       MAESTRO_TRY(post->flush(world.abort()));
     }
+    if (dmaBuf)
+      MAESTRO_TRY(dmaBuf->exchange());
     DeviceSegments placed;
     for (auto *list : {&own, &theirs})
       for (auto &[rank, segment] : *list) {
@@ -62,15 +66,23 @@ private:
   using ByRank = std::map<uint32_t, std::unique_ptr<DeviceSegment>>;
 
   Status create(uint32_t rank) {
+    std::optional<uint32_t> far; // A rank that writes there over a network.
     for (uint32_t peer : world.bulkPeersOf({rank, rank + 1}))
-      if (!here.has(peer) && !segments.isMapped(peer) && !segments.isBulkApart(peer)) {
-        giveUp(rank, fmt::format("rank {} writes there over a network", peer));
-        return Status();
-      }
+      if (!here.has(peer) && !segments.isMapped(peer) && !segments.isBulkApart(peer))
+        far = peer;
+    if (far && !dmaBuf) {
+      giveUp(rank, fmt::format("rank {} writes there over a network", *far));
+      return Status();
+    }
     MAESTRO_ASSIGN(auto made, createDeviceSegment(plan, rank, segments.bulkBytes(rank)));
     Status isUsable = allowAll(*made);
     if (isUsable.isOk() && !others.empty())
       isUsable = made->descriptor().takeStatus();
+    if (isUsable.isOk() && far) {
+      auto placed = dmaBuf->place(rank, std::move(made));
+      isUsable = placed ? Status() : std::move(placed).takeStatus();
+      made = placed ? std::move(*placed) : nullptr;
+    }
     if (isUsable.isOk())
       own.emplace(rank, std::move(made));
     else
@@ -182,6 +194,7 @@ private:
   const transport::Segments &segments;
   const RankRange here;
   PostBox *const post;                            ///< Null where all ranks are here.
+  DmaBufWay *const dmaBuf;                        ///< Null where NICs write to no device.
   std::set<std::pair<uint32_t, uint32_t>> others; ///< Processes of this machine: first rank, end.
   ByRank own, theirs;
   std::set<uint32_t> offered;                  ///< Ranks of others.
@@ -191,10 +204,10 @@ private:
 
 } // namespace
 
-Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seats &seats) {
+Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seats &seats, DmaBufWay *dmaBuf) {
   if (!haveOwnMemory(plan))
     return DeviceSegments();
-  return Placement(plan, world, seats).run();
+  return Placement(plan, world, seats, dmaBuf).run();
 }
 
 } // namespace maestro::executor

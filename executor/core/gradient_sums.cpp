@@ -16,34 +16,35 @@ Status GradientSums::open(const World &world, const Topology &topology, uint32_t
   return Status();
 }
 
-/// One turn of all sums. Waiting for the others is not time that the device was busy.
-Status GradientSums::queueTurns(Device &device, TaskTimes &times, uint64_t turnOfCall, bool scatters) {
+/// A phase of one turn of all sums. Waiting for the others is not time that the device was busy.
+Status GradientSums::queuePhase(Device &device, TaskTimes &times, uint32_t phase, uint64_t turnOfCall) {
   for (Member &member : members) {
     Reduction::Member &own = member.reduction;
-    if (turnOfCall >= own.turns())
+    if (turnOfCall >= own.turns() || phase >= own.phases())
       continue;
     uint64_t turn = calls * own.turns() + turnOfCall;
-    scatters ? own.awaitStaging(Queue::Compute, turn) : own.awaitScattered(Queue::Compute, turn);
+    own.await(Queue::Compute, phase, turn);
     times.begin(device, member.station, plan::kNone, TaskSpan::Kind::Reduce, 0);
-    MAESTRO_TRY(scatters ? own.scatter(Queue::Compute, turn) : own.gather(Queue::Compute, turn));
+    MAESTRO_TRY(own.work(Queue::Compute, phase, turn));
     times.end(device);
   }
   return Status();
 }
 
-/// A turn of all sums is scattered, then the turn before it gathered, so that nobody waits for each sum by itself.
+/// All sums go from phase to phase together, so that nobody waits for each sum by itself.
 Status GradientSums::queue(Device &device, TaskTimes &times) {
-  uint64_t most = 0;
-  for (const Member &member : members)
-    most = std::max(most, member.reduction.turns());
-  for (uint64_t turn = 0; turn <= most; ++turn) {
-    MAESTRO_TRY(queueTurns(device, times, turn, true));
-    if (turn > 0)
-      MAESTRO_TRY(queueTurns(device, times, turn - 1, false));
+  uint64_t turns = 0;
+  uint32_t phases = 0;
+  for (const Member &member : members) {
+    turns = std::max(turns, member.reduction.turns());
+    phases = std::max(phases, member.reduction.phases());
   }
+  for (uint64_t tick = 0; turns > 0 && tick < turns + phases - 1; ++tick)
+    for (uint32_t phase = 0; phase <= std::min<uint64_t>(phases - 1, tick); ++phase)
+      MAESTRO_TRY(queuePhase(device, times, phase, tick - phase));
   for (Member &member : members)
-    if (uint64_t turns = member.reduction.turns(); turns > 0)
-      member.reduction.awaitGathered(Queue::Compute, (calls + 1) * turns - 1);
+    if (uint64_t own = member.reduction.turns(); own > 0)
+      member.reduction.awaitSum(Queue::Compute, (calls + 1) * own - 1);
   ++calls;
   return Status();
 }

@@ -21,7 +21,7 @@ private:
     uint32_t station;
     Reduction::Member reduction;
   };
-  Status queueTurns(Device &device, TaskTimes &times, uint64_t turn, bool scatters);
+  Status queuePhase(Device &device, TaskTimes &times, uint32_t phase, uint64_t turnOfCall);
 
   std::vector<Member> members; ///< Sum by sum.
   uint64_t calls = 0;          ///< So far.

@@ -166,9 +166,10 @@ Status Worker::queueReleases(const RankTask &task) {
   return Status();
 }
 
+/// Of data that a kernel refuses. Samples have no part in what else may happen to a device.
 Status Worker::withSamples(const Status &status) const {
   std::string text(status.message());
-  if (times.running() != kNone) {
+  if (status.code() == StatusCode::InvalidInput && times.running() != kNone) {
     constexpr size_t kMost = 3;
     MicroBatchData data = dataOf(times.running());
     text += "; in a micro-batch of ";

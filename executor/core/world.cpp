@@ -121,7 +121,7 @@ private:
       uint32_t members = topology.stations[topology.leads[sum.stations()->Get(0)]].members;
       for (uint32_t member = 0; member < members; ++member) {
         World::GradientSum &own = world->sums.emplace_back();
-        own.parameters.assign(sum.parameters()->begin(), sum.parameters()->end());
+        own.sum = &sum;
         for (uint32_t station : *sum.stations())
           own.stations.push_back(topology.leads[station] + member);
       }
@@ -130,23 +130,30 @@ private:
       for (uint32_t station : sum.stations)
         if (std::optional<transport::Place> &place = world->sharedGradients[station]; !place)
           place = places.reserveBulk(topology.stations[station].rank, gradientBytes(topology.executable(station)));
-      std::vector<uint32_t> ranks;
-      for (uint32_t station : sum.stations)
-        ranks.push_back(topology.stations[station].rank);
-      meetInBulk(ranks, ranks);
       MAESTRO_ASSIGN(sum.reduction, Reduction::plan(places, describe(sum)));
+      sum.reduction->forEachGroup([&](const std::vector<uint32_t> &members) {
+        std::vector<uint32_t> ranks;
+        for (uint32_t member : members)
+          ranks.push_back(topology.stations[sum.stations[member]].rank);
+        meetInBulk(ranks, ranks);
+      });
     }
     return Status();
   }
 
   ReductionDescription describe(const World::GradientSum &sum) const {
     ReductionDescription description;
-    description.name = fmt::format("gradients of {} parameters", sum.parameters.size());
+    description.name = fmt::format("gradients of {} parameters", sum.sum->parameters()->size());
+    description.stagingBytes = sum.sum->staging_bytes();
+    if (sum.sum->degrees())
+      description.degrees.assign(sum.sum->degrees()->begin(), sum.sum->degrees()->end());
+    if (haveOwnMemory(plan))
+      description.blockFloats = UINT64_MAX;
     for (uint32_t station : sum.stations) {
       ReductionMember member;
       member.base = *world->sharedGradients[station];
       const fb::Executable &executable = topology.executable(station);
-      for (uint32_t p : sum.parameters) {
+      for (uint32_t p : *sum.sum->parameters()) {
         const fb::Buffer &buffer = *executable.buffers()->Get(boundBuffer(executable, fb::BindingKind::Gradient, p));
         member.segments.push_back({buffer.offset(), buffer.bytes() / 4});
       }

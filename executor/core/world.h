@@ -177,8 +177,8 @@ public:
 private:
   friend class WorldBuilder;
   struct GradientSum {
-    std::vector<uint32_t> stations;   ///< Topology.stations
-    std::vector<uint32_t> parameters; ///< Plan.parameters
+    std::vector<uint32_t> stations;             ///< Topology.stations
+    const plan::fb::GradientSum *sum = nullptr; ///< The plan's.
     std::optional<Reduction> reduction;
   };
   explicit World(const Topology &topology) : topology(topology) {}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "transport/fabric.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,9 @@ public:
   /// Lets a device of this process, by its number in the plan, read and write it. Unavailable where there is no way
   /// between the two devices.
   virtual Status allow(uint32_t device) = 0;
+  /// The same memory for NICs of this machine to write, as long as this lives. Unavailable where they have no way to
+  /// it, or the device would not see what they have written.
+  virtual Result<transport::DeviceMemory> forNics() = 0;
 };
 
 } // namespace maestro::executor

@@ -14,6 +14,18 @@ namespace {
 constexpr size_t kDefaultSharedBytes = 48 << 10; ///< What a kernel may ask for without saying so before.
 constexpr const char *kRemedy = "install maestro with its kernels, built with a CUDA toolkit";
 
+/// Why the driver does not take the kernels, as far as versions tell, and what to do. A driver loads what toolkits of
+/// its own major version and of older ones have compiled.
+std::string explainVersions(int driver) {
+  constexpr int kToolkit = MAESTRO_NVCC_VERSION, kMajor = kToolkit / 1000;
+  std::string text = fmt::format("a toolkit of CUDA {} compiled them, and the driver is of CUDA {}",
+                                 maestro::cuda::versionText(kToolkit), maestro::cuda::versionText(driver));
+  if (driver / 1000 < kMajor)
+    return fmt::format("{}; install a driver of CUDA {} or newer, or build maestro with a toolkit of CUDA {}", text,
+                       kMajor, driver / 1000);
+  return text + "; install maestro with kernels for this GPU (docs/gpu.md says which there are)";
+}
+
 } // namespace
 
 Result<std::filesystem::path> Module::pathBesideProgram() {
@@ -35,11 +47,11 @@ Result<std::unique_ptr<Module>> Module::load(const maestro::cuda::Context &conte
   if (result == CUDA_SUCCESS)
     return std::unique_ptr<Module>(
         new Module(context, module, hashBytes({reinterpret_cast<const uint8_t *>(image.data()), image.size()})));
-  return context.driver()
-      .check(result, "cuModuleLoadData")
-      .withContext(fmt::format("{}: the CUDA kernels do not load on {}, of compute capability {}.{}", path.string(),
-                               context.name(), context.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                               context.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)));
+  return Status::unavailable(fmt::format(
+      "{}: the CUDA kernels do not load on {}, of compute capability {}.{}: {}; {}", path.string(), context.name(),
+      context.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+      context.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+      context.driver().check(result, "cuModuleLoadData").message(), explainVersions(context.driver().version)));
 }
 
 Module::~Module() {

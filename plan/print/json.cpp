@@ -251,6 +251,8 @@ private:
   void write(const fb::GradientSum &sum) {
     indices("parameters", *sum.parameters());
     indices("stations", *sum.stations());
+    sum.degrees() ? indices("degrees", *sum.degrees()) : json.key("degrees").null();
+    number("staging_bytes", sum.staging_bytes());
   }
 
   void write(const fb::Rank &rank) {

@@ -182,7 +182,8 @@ private:
       op("spare", number("nodes", fb::GetPlan(spare.plan()->data())->machine()->nodes()));
     });
     each(plan->gradient_sums(), [&](uint32_t, const fb::GradientSum &sum) {
-      op("gradient_sum", numbers("parameters", sum.parameters()), numbers("stations", sum.stations()));
+      op("gradient_sum", numbers("parameters", sum.parameters()), numbers("stations", sum.stations()),
+         numbers("degrees", sum.degrees()), number("staging_bytes", sum.staging_bytes()));
     });
   }
 

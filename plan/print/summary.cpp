@@ -180,8 +180,9 @@ private:
         line("  device {}: predicted peak {}", rank->device(), humanBytes(rank->peak_bytes()));
     for (uint32_t i = 0; plan->gradient_sums() && i < plan->gradient_sums()->size(); ++i) {
       const fb::GradientSum &sum = *plan->gradient_sums()->Get(i);
-      line("  gradients of {} added up over {}", plural(sum.parameters()->size(), "parameter"),
-           plural(sum.stations()->size(), "station"));
+      line("  gradients of {} added up over {}{}", plural(sum.parameters()->size(), "parameter"),
+           plural(sum.stations()->size(), "station"),
+           sum.degrees() ? fmt::format(" in stages of {}", fmt::join(*sum.degrees(), ", ")) : "");
     }
   }
 

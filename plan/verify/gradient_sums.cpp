@@ -1,4 +1,5 @@
 // Which gradients are added up: all holders of a gradient in one sum, lying alike at each.
+#include "plan/sum_turns.h"
 #include "plan/verify/checks.h"
 #include "plan/verify/parts.h"
 
@@ -47,8 +48,28 @@ private:
         return wrong(place.item("stations", i), "{} does not ascend, or has not as many ranks as the first",
                      members.Get(i));
     }
+    MAESTRO_TRY(checkStages(sum, place));
     for (uint32_t i = 0; i < sum.parameters()->size(); ++i)
       MAESTRO_TRY(checkParameter(members, index, sum.parameters()->Get(i), place.item("parameters", i)));
+    return {};
+  }
+
+  static Status checkStages(const fb::GradientSum &sum, const Place &place) {
+    if (sum.staging_bytes() < kLeastSumStagingBytes)
+      return wrong(place / "staging_bytes", "{} is below {}", sum.staging_bytes(), kLeastSumStagingBytes);
+    uint64_t product = 1;
+    for (uint32_t i = 0; sum.degrees() && i < sum.degrees()->size(); ++i) {
+      uint32_t degree = sum.degrees()->Get(i);
+      if (degree < 2)
+        return wrong(place.item("degrees", i), "{} is below 2", degree);
+      if (degree > sum.stations()->size() / product)
+        return wrong(place.item("degrees", i), "{}: with those before it there are more than the {} stations", degree,
+                     sum.stations()->size());
+      product *= degree;
+    }
+    if (sum.degrees() && product != sum.stations()->size())
+      return wrong(place / "degrees", "their product is {}, and there are {} stations", product,
+                   sum.stations()->size());
     return {};
   }
 

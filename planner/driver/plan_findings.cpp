@@ -44,10 +44,8 @@ void addSectionWork(const StepWork &work, const cost_models::Machine &machine, c
       return train.precisionFor(plan.components[component]->name) == DType::BF16;
     });
     double peak = 0;
-    for (uint32_t device : devices[s]) {
-      const cost_models::DeviceRates &rates = machine.device(device).rates;
-      peak += (narrow ? rates.arithmeticBf16 : rates.arithmetic).value;
-    }
+    for (uint32_t device : devices[s])
+      peak += machine.device(device).peakOf(narrow).value;
     add(section.name + ".flops", work.sections[s].flops, "FLOP",
         "counted: of a step's samples, without padding, what is computed again included");
     if (work.sections[s].tokens > 0 && step > 0)
@@ -58,16 +56,17 @@ void addSectionWork(const StepWork &work, const cost_models::Machine &machine, c
     add(section.name + "." + utilizationName(section.layout->full_recompute),
         100 * work.sections[s].flops / (peak * step), "%",
         fmt::format(
-            "its operations over what its {} devices multiply in {} in the predicted step, other sections' time "
-            "there included{}",
+            "its operations over what its {} devices multiply at most in {} in the predicted step{}, other sections' "
+            "time there included{}",
             devices[s].size(), narrow ? "bf16" : "f32",
+            machine.device(*devices[s].begin()).peak.value > 0 ? ", by data sheet" : "",
             section.layout->full_recompute ? "; layers that are computed again count" : ""));
     used += work.sections[s].flops / (peak / static_cast<double>(devices[s].size()) * step);
     again |= section.layout->full_recompute;
   }
   if (used > 0 && !plan.ranks.empty())
     add(std::string("step.") + utilizationName(again), 100 * used / static_cast<double>(plan.ranks.size()), "%",
-        "all sections' operations over what the ranks' devices multiply in the predicted step");
+        "all sections' operations over what the ranks' devices multiply at most in the predicted step");
 }
 
 void addPrediction(const PlanFindings &findings, const StepWork &work, fb::PlanT &plan) {

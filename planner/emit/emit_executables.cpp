@@ -1,9 +1,11 @@
 // One executable for each stage, and the memory that it takes.
 #include "planner/emit/emitter.h"
 
+#include "cost_models/collectives.h"
 #include "cost_models/cpu_memory.h"
 #include "passes/attributes.h"
 #include "plan/dims.h"
+#include "plan/sum_turns.h"
 #include "planner/emit/host_memory.h"
 
 #include <algorithm>
@@ -148,12 +150,25 @@ uint64_t PlanEmitter::reductionBytes(const Stage &stage) const {
           std::accumulate(parameter.shape.begin(), parameter.shape.end(), uint64_t{1}, std::multiplies<>());
   uint64_t bytes = 0;
   for (const auto &[set, count] : elements) {
-    uint64_t members = 0;
-    for (size_t holder : set)
-      members += stages[holder].layout->replicas();
-    bytes += cost_models::stagingBytes(count, members);
+    std::vector<uint32_t> degrees = sumDegrees(set);
+    plan::SumStages sumStages(degrees);
+    bytes += plan::sumTurns(count, sumStages, sumStagingBytes()).stagingBytes(sumStages.members());
   }
   return bytes;
+}
+
+uint64_t PlanEmitter::sumStagingBytes() const {
+  return input.machine.stagingBytes > 0 ? input.machine.stagingBytes : plan::kSumStagingBytes;
+}
+
+/// Of the sum of what these stages hold.
+std::vector<uint32_t> PlanEmitter::sumDegrees(const std::vector<size_t> &holding) const {
+  std::vector<uint32_t> devices;
+  for (size_t holder : holding) {
+    std::vector<uint32_t> own = replicaDevices(stages[holder]);
+    devices.insert(devices.end(), own.begin(), own.end());
+  }
+  return cost_models::sumDegrees(devices, input.machine);
 }
 
 /// The first of each replica: what the others hold of split tensors is added up at the same time.

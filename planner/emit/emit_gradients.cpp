@@ -23,7 +23,11 @@ Status PlanEmitter::addGradientSums() {
     auto [found, isNew] = bySet.try_emplace(stations, plan.gradient_sums.size());
     if (isNew) {
       plan.gradient_sums.push_back(std::make_unique<fb::GradientSumT>());
-      plan.gradient_sums.back()->stations = std::move(stations);
+      fb::GradientSumT &sum = *plan.gradient_sums.back();
+      sum.stations = std::move(stations);
+      sum.staging_bytes = sumStagingBytes();
+      if (std::vector<uint32_t> degrees = sumDegrees(holders[p]); degrees.size() > 1)
+        sum.degrees = std::move(degrees);
     }
     plan.gradient_sums[found->second]->parameters.push_back(p);
   }

@@ -144,7 +144,7 @@ void PlanEmitter::addStageSources(size_t index) {
   if (stages[index].layout->replicas() < 2 || gradients == 0)
     return;
   cost_models::Bytes bytes(static_cast<double>(gradients));
-  cost_models::CommunicationCost sum = reductionCost(bytes, replicaDevices(stages[index]), input.machine);
+  cost_models::CommunicationCost sum = reductionCost(replicaDevices(stages[index]), input.machine);
   addSource(fmt::format("cost.{}.reduction", name), sum.of(bytes).value, "s",
             fmt::format("{:.3g} GB of gradients over {} replicas, {}", bytes.value * 1e-9,
                         stages[index].layout->replicas(), describe(sum)));

@@ -73,6 +73,8 @@ private:
   LoweringInput loweringInput(size_t index) const;
   void accountMemory(const Stage &stage, plan::fb::ExecutableT &executable);
   uint64_t reductionBytes(const Stage &stage) const;
+  uint64_t sumStagingBytes() const;
+  std::vector<uint32_t> sumDegrees(const std::vector<size_t> &holding) const;
   std::vector<int64_t> exprsAt(const DimSizes &sizes) const;
   std::vector<uint32_t> devicesOf(const Stage &stage) const;
   std::vector<uint32_t> replicaDevices(const Stage &stage) const;

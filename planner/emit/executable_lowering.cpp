@@ -190,7 +190,7 @@ void Lowering::addCollectives(CostPolynomial &cost, mlir::func::FuncOp function,
     cost_models::CommunicationCost slowest;
     for (size_t first = 0; first < input.devices.size(); first += input.tensor) {
       std::span<const uint32_t> group = std::span(input.devices).subspan(first, input.tensor);
-      cost_models::CommunicationCost own = collectiveCost(collective, atBounds, group, *input.machine);
+      cost_models::CommunicationCost own = collectiveCost(collective, group, *input.machine);
       if (own.of(atBounds) > slowest.of(atBounds))
         slowest = own;
     }

@@ -8,8 +8,8 @@ const OpEntry *findOp(std::string_view domain, std::string_view name, int64_t ve
   static const auto *table = [] {
     auto *all = new std::unordered_map<std::string_view, const OpEntry *>();
     for (auto group :
-         {elementwiseOps(), shapeOps(), partsOps(), paddingOps(), indexingOps(), reductionOps(), productOps(),
-          einsumOps(), fourierOps(), gridSampleOps(), recurrentOps(), resamplingOps(), networkOps()})
+         {elementwiseOps(), composedOps(), shapeOps(), partsOps(), paddingOps(), indexingOps(), reductionOps(),
+          productOps(), einsumOps(), fourierOps(), gridSampleOps(), recurrentOps(), resamplingOps(), networkOps()})
       for (const OpEntry &entry : group)
         all->emplace(entry.name, &entry);
     return all;

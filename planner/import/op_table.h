@@ -17,6 +17,7 @@ struct OpEntry {
 
 /// One table per file of import functions, all of ONNX's default domain.
 std::span<const OpEntry> elementwiseOps(); // ops_elementwise.cpp
+std::span<const OpEntry> composedOps();    // ops_composed.cpp
 std::span<const OpEntry> shapeOps();       // ops_shape.cpp
 std::span<const OpEntry> partsOps();       // ops_parts.cpp
 std::span<const OpEntry> paddingOps();     // ops_padding.cpp

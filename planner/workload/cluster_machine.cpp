@@ -6,6 +6,7 @@
 #include "cost_models/device_profile.h"
 #include "cost_models/devices.h"
 #include "cost_models/gpu_memory.h"
+#include "plan/sum_turns.h"
 #include "planner/workload/device_file.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -158,6 +159,7 @@ private:
   Result<DeviceModel> readDevice(const std::string &name) {
     if (auto device = cost_models::builtInDevice(name)) {
       planned.machine.processBytes = cost_models::kGranuleBytes;
+      planned.machine.stagingBytes = cost_models::kGpuSumStagingBytes;
       return *device;
     }
     if (name != "cpu" && !isFile(name)) {
@@ -169,6 +171,7 @@ private:
     }
     if (auto profile = profiles.find(name); profile != profiles.end() && profile->second.kind != "cpu") {
       planned.machine.processBytes = cost_models::kGranuleBytes;
+      planned.machine.stagingBytes = cost_models::kGpuSumStagingBytes;
       return cost_models::gpuFor(profile->second);
     }
     return readCpu(name);
@@ -189,7 +192,7 @@ private:
       device = cost_models::deviceFor(profiles.at(name), threads);
     device.memoryBytes = usableMemoryBytes() / static_cast<uint64_t>(perNode);
     planned.machine.processBytes = cost_models::cpuProcessBytes(threads);
-    planned.machine.stagingBytes = cost_models::kMostStagingBytes;
+    planned.machine.stagingBytes = plan::kSumStagingBytes;
     return device;
   }
 

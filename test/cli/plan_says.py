@@ -47,6 +47,12 @@ def graph_with_positions(table: numpy.ndarray):
     return graph
 
 
+def devices_of(plan, section):
+    """How many devices the section is on."""
+    return len({rank for station in plan["stations"] for rank in station["ranks"]
+                if plan["sections"][plan["executables"][station["executable"]]["section"]]["name"] == section})
+
+
 class PlanSays(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -95,6 +101,16 @@ class PlanSays(unittest.TestCase):
         _, said, summary = self.plan("--cluster", "cluster.yaml")
         self.assertNotIn("assumed: ", said + summary.split("Training")[0])
 
+    def test_a_gpu_s_utilisation_is_of_its_data_sheet(self):
+        example = HERE.parent.parent / "examples/kd/workload.yaml"
+        self.command("maestro-plan", example, "-o", "gpu.mpl", "--set", "cluster.device=h100-sxm", "--set", "cluster.devices_per_node=2",
+                     "--set", "train.precision=bf16", "--deadline", "5s")
+        plan = json.loads(self.command("maestro-dump", "gpu.mpl", "--format", "json").stdout)
+        numbers = {quantity["name"]: quantity["value"] for quantity in plan["quantities"]}
+        for section in ("teacher", "student"):
+            most = devices_of(plan, section) * 989.5e12 * plan["prediction"]["step_seconds"]
+            self.assertAlmostEqual(numbers[section + ".mfu"] / (100 * numbers[section + ".flops"] / most), 1, places=3)
+
     def test_sections_share_the_step_s_work_and_explanations_leave_the_search_out(self):
         example = HERE.parent.parent / "examples/kd/workload.yaml"
         self.command("maestro-plan", example, "-o", "plan.mpl", "--set", "cluster.devices_per_node=2", "--deadline", "5s")
@@ -103,9 +119,7 @@ class PlanSays(unittest.TestCase):
         flops, step = plan["prediction"]["step_flops"], plan["prediction"]["step_seconds"]
         self.assertAlmostEqual(numbers["teacher.flops"] + numbers["student.flops"], flops, delta=1e-6 * flops)
         for section in ("teacher", "student"):  # Devices are assumed to multiply 100 GFLOP/s.
-            devices = {rank for station in plan["stations"] for rank in station["ranks"]
-                       if plan["sections"][plan["executables"][station["executable"]]["section"]]["name"] == section}
-            self.assertAlmostEqual(numbers[section + ".mfu"], 100 * numbers[section + ".flops"] / (len(devices) * 100e9 * step), places=3)
+            self.assertAlmostEqual(numbers[section + ".mfu"], 100 * numbers[section + ".flops"] / (devices_of(plan, section) * 100e9 * step), places=3)
             self.assertAlmostEqual(numbers[section + ".tokens_per_second"] * step, 16 * 256, places=3)
         summary = self.command("maestro-dump", "plan.mpl").stdout
         self.assertRegex(summary, r"teacher +[0-9.]+ GFLOP +[0-9,]+ tokens/s +[0-9.]+ % MFU")

@@ -2,7 +2,6 @@
 // more.
 #include "cost_models/cpu_memory.h"
 
-#include "executor/world/reduction.h"
 #include "kernels/kernel.h"
 #include "test/cost_models/calls.h"
 
@@ -153,19 +152,6 @@ TEST(CpuMemoryTest, theRestGrowsWithWhatCausesIt) {
   EXPECT_EQ(assemblyBytes(1000), 2000u);
   EXPECT_EQ(sampleBytesOnTheirWay(32, 250), (4 * 32 + 64) * 250u);
   EXPECT_EQ(sampleBytesOnTheirWay(1, 1000), (4 + 8) * 1000u);
-}
-
-TEST(CpuMemoryTest, stagingIsTheExecutors) {
-  for (uint64_t members : {1, 2, 3, 16, 64})
-    for (uint64_t elements : {1, 17, 132224, 1 << 20, 3000001, 100000000}) {
-      executor::ReductionDescription description;
-      description.members.assign(members, {{}, {{0, elements}}});
-      uint64_t needed = executor::Reduction::stagingBytesPerMember(description),
-               counted = stagingBytes(elements, members);
-      EXPECT_LE(needed, counted) << elements << " elements, " << members << " members";
-      EXPECT_LE(counted, needed + needed / 64) << elements << " elements, " << members << " members";
-      EXPECT_LE(counted, kMostStagingBytes);
-    }
 }
 
 } // namespace

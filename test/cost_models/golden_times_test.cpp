@@ -69,10 +69,13 @@ std::string links() {
     for (double bytes : {4096.0, 1e6, 1e9}) {
       for (auto [name, kind] :
            {std::pair{"all_reduce", Collective::AllReduce}, {"all_gather", Collective::AllGather}}) {
-        CommunicationCost cost = collectiveCost(kind, Bytes(bytes), all, machine);
+        CommunicationCost cost = collectiveCost(kind, all, machine);
         text += fmt::format("{} of {:.0f} bytes on h100x{}: {:.4g} us; {}\n", name, bytes, count,
                             cost.of(Bytes(bytes)).value * 1e6, describe(cost));
       }
+      CommunicationCost sum = reductionCost(all, machine);
+      text += fmt::format("sum of {:.0f} bytes of gradients on h100x{}: {:.4g} us; {}\n", bytes, count,
+                          sum.of(Bytes(bytes)).value * 1e6, describe(sum));
       CommunicationCost cost = transferCost(machine, 0, count - 1);
       text += fmt::format("transfer of {:.0f} bytes on h100x{}: {:.4g} us; {}\n", bytes, count,
                           cost.of(Bytes(bytes)).value * 1e6, describe(cost));

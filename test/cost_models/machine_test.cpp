@@ -54,52 +54,72 @@ TEST(Machine, ATransferTakesTheLinkBetween) {
     EXPECT_NEAR(transferCost(machine, 0, to).of(bytes(1e6)).value, rates.wake.value + 1e6 / rates.channel.value, 1e-15);
 }
 
-TEST(Machine, LargeSumsAreRingsOrHierarchicalAndSmallOnesTrees) {
+TEST(Machine, DevicesExchangeDirectly) {
   Machine machine = twoNodes();
-  double large = 1e9, small = 8;
-  // Within a node: 2 (n − 1) α + 2 (n − 1)/n · B/β.
-  CommunicationCost ring = collectiveCost(Collective::AllReduce, bytes(large), first(4), machine);
-  EXPECT_EQ(ring.exchange, Exchange::Ring);
-  EXPECT_NEAR(ring.of(bytes(large)).value, 2 * 3 * 1e-6 + 2 * 0.75 * large / 100e9, 1e-12);
-  CommunicationCost tree = collectiveCost(Collective::AllReduce, bytes(small), first(4), machine);
-  EXPECT_EQ(tree.exchange, Exchange::Tree);
-  EXPECT_NEAR(tree.of(bytes(small)).value, 2 * 2 * 1e-6 + 2 * small / 100e9, 1e-15);
-  // Across nodes: a ring inside each, and a quarter of the bytes between the two.
-  CommunicationCost both = collectiveCost(Collective::AllReduce, bytes(large), first(8), machine);
-  EXPECT_EQ(both.exchange, Exchange::Hierarchical);
-  EXPECT_EQ(both.level->name, "outer");
-  EXPECT_NEAR(both.of(bytes(large)).value,
-              2 * 3 * 1e-6 + 2 * 0.75 * large / 100e9 + 2 * 1 * 5e-6 + 2 * 0.5 * large / 4 / 10e9, 1e-12);
+  double large = 1e9;
+  // Within a node: 2 α + 2 (n − 1)/n · B/β.
+  CommunicationCost cost = collectiveCost(Collective::AllReduce, first(4), machine);
+  EXPECT_EQ(cost.exchange, Exchange::Direct);
+  EXPECT_NEAR(cost.of(bytes(large)).value, 2 * 1e-6 + 2 * 0.75 * large / 100e9, 1e-12);
+  // Over both, half of each device's shares go to the other node by its own link, which takes longer.
+  cost = collectiveCost(Collective::AllReduce, first(8), machine);
+  EXPECT_EQ(cost.level->name, "outer");
+  EXPECT_NEAR(cost.of(bytes(large)).value, 2 * 5e-6 + 2 * 0.5 * large / 10e9, 1e-12);
+  machine.links[1].bandwidth = gigabytesPerSecond(80); // Seven eighths leave a device, half of them the node.
+  EXPECT_NEAR(collectiveCost(Collective::AllReduce, first(8), machine).of(bytes(large)).value,
+              2 * 5e-6 + 2 * 0.875 * large / 100e9, 1e-12);
+  std::vector<uint32_t> strided{1, 5}; // One in each node: the outer level alone.
+  EXPECT_EQ(collectiveCost(Collective::AllReduce, strided, machine).level->name, "outer");
+  std::vector<uint32_t> same{3, 3};
+  EXPECT_EQ(collectiveCost(Collective::AllReduce, same, machine).exchange, Exchange::OnDevice);
+  EXPECT_EQ(collectiveCost(Collective::AllReduce, first(1), machine).of(bytes(1e9)), Seconds(0));
 }
 
-TEST(Machine, UnequalGroupsHaveNoHierarchy) {
+TEST(Machine, GradientsAreSummedWithinANodeFirst) {
   Machine machine = twoNodes();
-  std::vector<uint32_t> lopsided{0, 1, 2, 4}; // Three in one node, one in the other.
-  CommunicationCost cost = collectiveCost(Collective::AllReduce, bytes(1e9), lopsided, machine);
-  EXPECT_EQ(cost.exchange, Exchange::Ring);
-  EXPECT_NEAR(cost.of(bytes(1e9)).value, 2 * 3 * 5e-6 + 2 * 0.75 * 1e9 / 10e9, 1e-12);
-  std::vector<uint32_t> twoAtLeast{0, 1, 2, 4, 5}; // A ring for each of the two, over links of their own.
-  cost = collectiveCost(Collective::AllReduce, bytes(1e9), twoAtLeast, machine);
-  EXPECT_EQ(cost.exchange, Exchange::Ring);
-  EXPECT_NEAR(cost.of(bytes(1e9)).value, 2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / (2 * 10e9), 1e-12);
-  machine.links[1].bandwidth = gigabytesPerSecond(80); // Together more than what is inside the nodes.
-  EXPECT_NEAR(collectiveCost(Collective::AllReduce, bytes(1e9), twoAtLeast, machine).of(bytes(1e9)).value,
-              2 * 4 * 5e-6 + 2 * 0.8 * 1e9 / 100e9, 1e-12);
-  std::vector<uint32_t> strided{1, 5}; // One in each node: the outer level alone.
-  EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), strided, machine).level->name, "outer");
-  std::vector<uint32_t> same{3, 3};
-  EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), same, machine).exchange, Exchange::OnDevice);
-  EXPECT_EQ(collectiveCost(Collective::AllReduce, bytes(1e9), first(1), machine).of(bytes(1e9)), Seconds(0));
+  double large = 1e9;
+  CommunicationCost cost = reductionCost(first(8), machine);
+  EXPECT_EQ(cost.exchange, Exchange::Stages);
+  EXPECT_EQ(cost.level->name, "outer");
+  EXPECT_NEAR(cost.of(bytes(large)).value, 2 * 1e-6 + 2 * 0.75 * large / 100e9 + 2 * 5e-6 + 2 * 0.5 * large / 4 / 10e9,
+              1e-12);
+  EXPECT_EQ(sumDegrees(first(8), machine), (std::vector<uint32_t>{4, 2}));
+  EXPECT_EQ(sumDegrees(first(4), machine), (std::vector<uint32_t>{4}));
+  EXPECT_TRUE(sumDegrees(first(1), machine).empty());
+  // In one stage: groups differ in size, or the order is not that of the devices.
+  for (std::vector<uint32_t> devices : {std::vector<uint32_t>{0, 1, 2, 4}, {0, 4, 1, 5}, {0, 1, 4, 4}}) {
+    EXPECT_EQ(sumDegrees(devices, machine), (std::vector<uint32_t>{4}));
+    EXPECT_EQ(reductionCost(devices, machine).exchange, Exchange::Direct);
+  }
+  // Three of four shares leave the node of the device that is alone there.
+  std::vector<uint32_t> lopsided{0, 1, 2, 4};
+  EXPECT_NEAR(reductionCost(lopsided, machine).of(bytes(large)).value, 2 * 5e-6 + 2 * 0.75 * large / 10e9, 1e-12);
+}
+
+TEST(Machine, FewMeetInAStage) {
+  Machine machine = twoNodes();
+  auto degreesOf = [&](uint32_t devices) {
+    machine.devices = devices;
+    machine.links = {{"flat", devices, gigabytesPerSecond(10), microseconds(5)}};
+    return sumDegrees(first(devices), machine);
+  };
+  EXPECT_EQ(degreesOf(8), (std::vector<uint32_t>{8}));
+  EXPECT_EQ(degreesOf(12), (std::vector<uint32_t>{6, 2}));
+  EXPECT_EQ(degreesOf(13), (std::vector<uint32_t>{13}));
+  EXPECT_EQ(degreesOf(26), (std::vector<uint32_t>{2, 13}));
+  EXPECT_EQ(degreesOf(1024), (std::vector<uint32_t>{8, 8, 8, 2}));
+  // As many bytes as in one stage, and two latencies more for each of the others.
+  EXPECT_NEAR(reductionCost(first(1024), machine).of(bytes(1e9)).value, 8 * 5e-6 + 2 * 1023.0 / 1024 * 1e9 / 10e9,
+              1e-9);
 }
 
 TEST(Machine, AGatherIsHalfASumOfAllThatIsGathered) {
   Machine machine = twoNodes();
   double own = 1e8;
-  EXPECT_NEAR(collectiveCost(Collective::AllGather, bytes(own), first(4), machine).of(bytes(own)).value,
-              3 * 1e-6 + 3 * own / 100e9, 1e-12);
-  // From the other node first, then what both have to the three others.
-  EXPECT_NEAR(collectiveCost(Collective::AllGather, bytes(own), first(8), machine).of(bytes(own)).value,
-              3 * 1e-6 + 5e-6 + own / 10e9 + 3 * 2 * own / 100e9, 1e-12);
+  EXPECT_NEAR(collectiveCost(Collective::AllGather, first(4), machine).of(bytes(own)).value, 1e-6 + 3 * own / 100e9,
+              1e-12);
+  EXPECT_NEAR(collectiveCost(Collective::AllGather, first(8), machine).of(bytes(own)).value, 5e-6 + 4 * own / 10e9,
+              1e-12);
 }
 
 TEST(Machine, MoreOfALevelNeverTakesLonger) {

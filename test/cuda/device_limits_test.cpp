@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <cuda.h>
+
 using namespace maestro;
 using namespace maestro::executor;
 using testing::HasSubstr;
@@ -76,6 +79,28 @@ TEST(CudaDeviceLimits, MemoryOfOthersIsRegisteredOnceForAllRanks) {
   uint64_t outside;
   EXPECT_FALSE((*first)->adopt(transport::Target(&outside), 8).isOk());
   EXPECT_TRUE((*second)->adopt(transport::Target(memory->span().data()), 8).isOk());
+}
+
+/// The driver is loaded once, so each case is a process of its own.
+TEST(CudaDeviceLimits, KernelsOfANewerToolkitThanTheDriverAreRefusedByVersion) {
+  constexpr int kMajor = CUDA_VERSION / 1000;
+  std::string older = std::to_string(kMajor - 1);
+  if (kMajor <= 12)
+    GTEST_SKIP() << "no driver that old is taken at all";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ::setenv("MAESTRO_FAKE_CUDA_VERSION", (older + "040").c_str(), 1);
+  EXPECT_EXIT(
+      {
+        std::fputs(messageOf({}).c_str(), stderr);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "maestro-kernels.fatbin: the CUDA kernels do not load on GPU 0 .*, of compute capability 9.0: cuModuleLoadData: "
+      "CUDA_ERROR_INVALID_IMAGE .*; a toolkit of CUDA " +
+          std::to_string(kMajor) + "\\..* compiled them, and the driver is of CUDA " + older +
+          "\\.4; install a driver of CUDA " + std::to_string(kMajor) +
+          " or newer, or build maestro with a toolkit of CUDA " + older);
+  ::unsetenv("MAESTRO_FAKE_CUDA_VERSION");
 }
 
 } // namespace

@@ -94,6 +94,24 @@ class Ranks:
         self.scratch.check(f"{name}: one cause", said[0].count("error:") == 1 and "process 1" in said[0], said[0])
         self.scratch.check(f"{name}: soon", seconds < LIMIT_SECONDS, f"{seconds:.1f} s")
 
+    def judge_lost(self):
+        """A GPU that fails in the middle ends the job soon, with one cause that names it, and the run goes on from what was saved."""
+        ways = {"threads": ("0:1500", "threads"), "processes": ("1:700", "processes")}
+        for name, (lost, ranks) in ways.items():
+            arguments = ["maestro-run", self.plan, "--data", self.data, "--quiet", "--ranks", ranks, "--out", f"lost-{name}", "--save-every", 2]
+            os.environ["MAESTRO_FAKE_CUDA_LOST"] = lost
+            started = time.monotonic()
+            done = self.bench.command(*arguments, "--steps", 1000)
+            seconds = time.monotonic() - started
+            del os.environ["MAESTRO_FAKE_CUDA_LOST"]
+            cause = rf"GPU {lost[0]} \(NVIDIA H100.*CUDA_ERROR_ECC_UNCORRECTABLE \(.*; dmesg has the driver's reason"
+            good = done.returncode == 2 and done.stderr.count("error:") == 1 and re.search(cause, done.stderr) and "sample" not in done.stderr
+            self.scratch.check(f"a GPU is lost, {name}: one cause", bool(good), f"status {done.returncode}: {done.stderr}")
+            self.scratch.check(f"a GPU is lost, {name}: soon", seconds < 30, f"{seconds:.1f} s in all")
+            saved = machines.newest(self.scratch.path / f"lost-{name}")
+            again = self.bench.command(*arguments, "--steps", saved + 2, "--resume")
+            self.scratch.check(f"a GPU is lost, {name}: it goes on from step {saved}", saved >= 2 and again.returncode == 0, again.stderr)
+
     def judge_memory(self):
         os.environ["MAESTRO_FAKE_CUDA_MEMORY"] = str(2 << 20)
         done = self.bench.command("maestro-run", self.plan, "--data", self.data, "--steps", 1, "--quiet", "--ranks", "processes")
@@ -111,6 +129,7 @@ def main() -> int:
     ranks.judge_missing()
     scratch.check("the bits do not depend on the way", len(ranks.results) == 7 and all(result == ranks.results[0] for result in ranks.results))
     ranks.judge_memory()
+    ranks.judge_lost()
     for transport in ("auto", "nccl"):
         ranks.judge_death("--transport", transport)
     return scratch.finish()

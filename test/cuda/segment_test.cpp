@@ -3,6 +3,7 @@
 #include "executor/device/cuda/cuda_segment.h"
 
 #include "cuda/context.h"
+#include "executor/device/cuda/rdma_memory.h"
 #include "transport/local/post.h"
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <functional>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,6 +154,79 @@ TEST(CudaSegment, SaysThatTheDriverExportsNothing) {
             }),
             0);
   ::unsetenv("MAESTRO_FAKE_CUDA_NO_EXPORT");
+}
+
+/// What NICs are given, in a process whose driver is like that.
+int withDmaBufs(const char *word, const std::function<int()> &body) {
+  ::setenv("MAESTRO_FAKE_CUDA_DMABUF", word, 1);
+  int status = inProcess(body);
+  ::unsetenv("MAESTRO_FAKE_CUDA_DMABUF");
+  return status;
+}
+
+TEST(CudaSegment, NicsWriteWholePagesOfIt) {
+  EXPECT_EQ(withDmaBufs("ordered",
+                        [] {
+                          auto segment = std::move(*createCudaSegment(0, kBytes));
+                          auto memory = std::move(*segment->forNics());
+                          EXPECT_FALSE(memory.flush) << "what is ordered is not flushed";
+                          EXPECT_EQ(memory.memory.data(), segment->address());
+                          auto descriptor = memory.open();
+                          if (!descriptor || memory.memory.size() % 4096 != 0 || memory.memory.size() < kBytes)
+                            return true;
+                          constexpr off_t kAt = 4097; // As a NIC: through the descriptor.
+                          std::vector<std::byte> fives(kBytes - kAt, std::byte(5));
+                          off_t start = ::lseek(descriptor->get(), 0, SEEK_CUR);
+                          (void)!::pwrite(descriptor->get(), fives.data(), fives.size(), start + kAt);
+                          Gpu gpu(0);
+                          bool isThere = !gpu.holds(segment->address(), 5);
+                          (void)!::pwrite(descriptor->get(), fives.data(), kAt, start);
+                          isThere &= gpu.holds(segment->address(), 5);
+                          return testing::Test::HasFailure() || !isThere;
+                        }),
+            0);
+}
+
+TEST(CudaSegment, NicsReadThePagesAroundABlock) {
+  EXPECT_EQ(withDmaBufs("ordered",
+                        [] {
+                          auto segment = std::move(*createCudaSegment(0, kBytes));
+                          auto context = std::move(*Context::open(0));
+                          auto start = reinterpret_cast<CUdeviceptr>(segment->address());
+                          transport::DeviceMemory memory = memoryForNics(*context, start + 4000, 200);
+                          EXPECT_EQ(memory.memory.data(), segment->address());
+                          EXPECT_EQ(memory.memory.size(), 8192u);
+                          EXPECT_TRUE(memory.open().isOk());
+                          return testing::Test::HasFailure();
+                        }),
+            0);
+}
+
+TEST(CudaSegment, AGpuThatDoesNotOrderIsFlushedOrRefused) {
+  EXPECT_EQ(withDmaBufs("flushed",
+                        [] {
+                          auto segment = std::move(*createCudaSegment(0, kBytes));
+                          auto memory = std::move(*segment->forNics());
+                          auto flushes = reinterpret_cast<uint64_t (*)()>(
+                              ::dlsym(::dlopen("libcuda.so.1", RTLD_NOW), "maestroFakeCudaFlushes"));
+                          return !memory.flush || !flushes || !memory.flush().isOk() || flushes() != 1;
+                        }),
+            0);
+  EXPECT_EQ(withDmaBufs("unordered",
+                        [] {
+                          auto segment = std::move(*createCudaSegment(0, kBytes));
+                          EXPECT_THAT(std::string(segment->forNics().status().message()),
+                                      HasSubstr("does not order what NICs write, and its driver does not flush it"));
+                          return testing::Test::HasFailure();
+                        }),
+            0);
+  EXPECT_EQ(inProcess([] {
+              auto segment = std::move(*createCudaSegment(0, kBytes));
+              EXPECT_THAT(std::string(segment->forNics().status().message()),
+                          HasSubstr("its driver exports no memory by dma-buf; NVIDIA's open kernel modules"));
+              return testing::Test::HasFailure();
+            }),
+            0);
 }
 
 TEST(CudaSegment, SaysThatMemoryIsMissing) {

@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "runs"))
 
 import runs  # noqa: E402: found by the line above
+import shards  # noqa: E402
 from guests import Guests, Missing  # noqa: E402
 from machines import Job  # noqa: E402
 from machines_test import disturbed, same_bits, send  # noqa: E402
@@ -130,6 +131,28 @@ def other_provider(scratch, guests, plan):
     scratch.check("libfabric's verbs provider", good, "" if good else f"{statuses} {different} {said}")
 
 
+def gpus(scratch, guests):
+    """What GPUs of two machines send goes by RDMA from one's memory to the other's: on a CUDA driver of our own, whose memory Soft-RoCE is made to
+    take (test/cuda/fake/nic.cpp). test/cuda/rdma_test.py has every other case."""
+    case = runs.zoo_case("mlp_dropout")
+    data = shards.write_shards(shards.make_samples(case, 16, seed=5), scratch.path / "gpu-data")
+    plan = scratch.bench().plan(runs.exported(case), "gpus", "--set", "cluster.device=h100-sxm", "--set", "cluster.devices_per_node=2", "--set", "train.global_batch=8",
+                                "--pin", "*.micro_batch=2", "--pin", "*.dp=2")
+    fakes = runs.BINARIES.resolve().parent / "test" / "fake-cuda"
+    if not (fakes / "libcuda.so.1").exists():
+        return  # Built without a CUDA toolkit.
+    variables = {"LD_LIBRARY_PATH": str(fakes), "MAESTRO_FAKE_CUDA_DMABUF": "ordered"}
+    arguments = [plan, "--data", data, "--steps", 1, "--save-every", 1]
+    alone = guests.run(0, "env", f"LD_LIBRARY_PATH={fakes}", runs.BINARIES / "maestro-run", *arguments, "--out", "gpus-alone", timeout=100)
+    nic = variables | {"LD_PRELOAD": str(fakes / "libmaestro_fake_nic.so")}
+    statuses, said = Job(scratch, guests, 2, *arguments, "--out", "gpus-apart", changes={process: (nic, None) for process in range(2)}).end(200)
+    ended = alone.returncode == 0 and statuses == [0, 0]
+    different = different_files(*(scratch.path / out / "checkpoint-000001" for out in ("gpus-alone", "gpus-apart"))) if ended else []
+    told = "verbs over rxe0" in said[0] and "; between GPUs dma-buf\n" in said[0] and "through" not in said[0]
+    good = ended and not different and told
+    scratch.check("from GPU to GPU: the bytes of one process", good, "" if good else f"{alone.stderr} {statuses} {different} {said}")
+
+
 def main() -> int:
     scratch = runs.Scratch("guests")
     os.chdir(scratch.path)
@@ -145,6 +168,7 @@ def main() -> int:
                   ["--transport", "verbs"])
         chosen(scratch, guests, kd, "by itself", ["verbs over rxe0 port 1 (RoCE 10.78.0.1"])
         chosen(scratch, guests, kd, "TCP alone", ["libfabric"], "--transport", "libfabric")
+        gpus(scratch, guests)
         two_ports(scratch, guests, kd)
         other_provider(scratch, guests, kd)
         restarted(scratch, guests, kd)

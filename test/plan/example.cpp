@@ -483,6 +483,7 @@ void addReplica(PlanBuilder &builder) {
   fb::GradientSumT &sum = add(plan.gradient_sums);
   sum.parameters = {0, 1};
   sum.stations = {1, 2};
+  sum.degrees = {2};
 }
 
 void addSpare(PlanBuilder &builder) {

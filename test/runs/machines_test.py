@@ -11,10 +11,19 @@ import time
 
 import runs
 from machines import Job, Loopback, Network, newest
-from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files, metrics
+from tools import DISTILLATION, STAGES_AND_REPLICAS, different_files, metrics, safetensors
 
 STEPS = 6
 FOUR = ["--set", "cluster.devices_per_node=4"]
+BATCH = ["--set", "train.global_batch=8", "--pin", "*.micro_batch=2", "--pin"]
+NODES = """
+device: cpu
+nodes: 2
+devices_per_node: 2
+links:
+  - {name: node, spans: 2, bandwidth: 10 GB/s, latency: 1 us}
+  - {name: network, spans: 4, bandwidth: 1 GB/s, latency: 20 us}
+"""
 EXAMPLES = runs.HERE.parent.parent / "examples"
 
 
@@ -24,7 +33,9 @@ def plans(scratch):
     workload.write_text(DISTILLATION.format(lr=1e-3, teacher=runs.exported(runs.zoo_case("llama_logits")), student=runs.exported(runs.zoo_case("qwen3_logits"))))
     bench = scratch.bench()
     gpt = runs.exported(runs.zoo_case("gpt2_logits"))
-    two = ["--set", "cluster.devices_per_node=2", "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", "--pin"]
+    nodes = scratch.path / "nodes.yaml"
+    nodes.write_text(NODES)
+    two = ["--set", "cluster.devices_per_node=2", *BATCH]
     return {
         "kd": bench.plan(workload, "kd", *STAGES_AND_REPLICAS),
         "multimodal": bench.plan(EXAMPLES / "multimodal" / "workload.yaml", "multimodal", *FOUR, "--set", "train.global_batch=16"),
@@ -32,18 +43,20 @@ def plans(scratch):
         "three": bench.plan(gpt, "three", "--set", "cluster.devices_per_node=3", "--set", "train.global_batch=9", "--pin", "*.micro_batch=3",
                             "--pin", "*.dp=3"),
         "tensor": bench.plan(gpt, "tensor", *two, "*.tensor=2"),
+        "nodes": bench.plan(gpt, "nodes", "--cluster", nodes, *BATCH, "*.dp=4"),
+        "flat": bench.plan(gpt, "flat", *FOUR, *BATCH, "*.dp=4"),
     }
 
 
 def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
     """`alone_runs`: runs maestro-run as one process, on a processor like that of the places."""
     for name, plan in plans.items():
-        if name == "three":
+        if name in ("three", "flat"):
             continue
         arguments = [plan, "--steps", steps, "--save-every", 3, "--save-gradients", "--quiet"]
         (alone_runs or scratch.bench().succeed)("maestro-run", *arguments, "--out", f"{name}-alone")
         alone = scratch.path / f"{name}-alone"
-        ranks = 4 if name in ("kd", "multimodal") else 2
+        ranks = 4 if name in ("kd", "multimodal", "nodes") else 2
         for where, place, processes, *forced in places(ranks):
             network = forced or isinstance(place, Network) or alone_runs  # Else memory.
             out = "-".join([name, where, str(processes), *forced])
@@ -56,6 +69,23 @@ def same_bits(scratch, plans, places, alone_runs=None, steps=STEPS, more=()):
                 *(["network"] if any(("network" in line) != bool(network) for line in metrics(together)) else [])]
             scratch.check(f"{name}: {processes} processes, {where}", not any(statuses) and not different,
                           "" if not any(statuses) and not different else f"{statuses} {different} {said}")
+
+
+def stages(scratch, plans, network):
+    """Gradients that are added up within nodes, then between them, are those that are added up in one go, but for rounding."""
+    bench = scratch.bench()
+    sums = json.loads(bench.succeed("maestro-dump", plans["nodes"], "--format", "json").stdout)["gradient_sums"]
+    scratch.check("sums go from node to node", sums and all(one["degrees"] == [2, 2] for one in sums), f"{[one['degrees'] for one in sums]}")
+    bench.succeed("maestro-run", plans["flat"], "--steps", 1, "--save-gradients", "--quiet", "--out", "flat")
+    staged, flat = (safetensors(scratch.path / out / "gradients.safetensors")[0] for out in ("nodes-alone", "flat"))
+    worst = max(float(abs(staged[name] - flat[name]).max() / (abs(flat[name]).max() + 1e-12)) for name in flat)
+    scratch.check("and are the same sums", staged.keys() == flat.keys() and worst < 1e-4, f"{worst:.1e} of a gradient's largest")
+    if network:  # Two ranks a machine: half as many bytes between them.
+        sent = {}
+        for name in ("nodes", "flat"):
+            statuses, said = Job(scratch, network, 2, plans[name], "--steps", 2, "--quiet", "--out", f"{name}-sent").end()
+            sent[name] = sum(use["bytes"] for use in metrics(scratch.path / f"{name}-sent")[-1]["network"]) if statuses == [0, 0] else str(said)
+        scratch.check("over half of the bytes", isinstance(sent["nodes"], int) and 0.4 < sent["nodes"] / sent["flat"] < 0.6, f"{sent}")
 
 
 def ways(scratch, plan, network):
@@ -223,6 +253,7 @@ def main() -> int:
 
     try:
         same_bits(scratch, made, places)
+        stages(scratch, made, networks.get(2))
         ways(scratch, made["kd"], networks.get(2))
         resumes(scratch, made["kd"])
         evaluates(scratch, made["kd"])

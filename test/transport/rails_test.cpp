@@ -28,6 +28,29 @@ public:
   void signal(const WordPlace &word, uint64_t) override { note("count", word.rank); }
   void addSource(std::span<const std::byte>) override { ++sources; }
   void removeSource(std::span<const std::byte>) override { --sources; }
+  Status addDeviceSource(const DeviceMemory &) override {
+    if (rail.number == failing)
+      return Status::unavailable(name() + " refuses");
+    ++sources;
+    return Status();
+  }
+  Status tryDevice(const DeviceMemory &) override {
+    return rail.number == failing ? Status::unavailable(name() + " refuses") : Status();
+  }
+  Status placeBulk(uint32_t rank, const DeviceMemory &) override {
+    note("place", rank);
+    return Status();
+  }
+  Status placeHostBulk(uint32_t rank) override {
+    note("host", rank);
+    return Status();
+  }
+  void removeBulk(uint32_t rank) override { note("remove", rank); }
+  std::vector<std::byte> bulkCard() const override { return {std::byte(10 + rail.number)}; }
+  Status connectBulk(RankRange, std::span<const std::byte> card) override {
+    EXPECT_THAT(card, ElementsAre(std::byte(10 + rail.number)));
+    return Status();
+  }
   void awaitIdle() override { note("idle", 0); }
   Traffic traffic() const override { return {100, 10 + rail.number}; }
 
@@ -51,6 +74,27 @@ struct Opened {
   std::vector<Noting *> rails;
   std::unique_ptr<Network> network;
 };
+
+TEST(RailsTest, AllHearOfMemoryOfDevices) {
+  Opened opened(2);
+  Network &network = *opened.network;
+  EXPECT_TRUE(network.tryDevice({}).isOk());
+  EXPECT_TRUE(network.placeBulk(3, {}).isOk()); // Each knows which ranks it carries.
+  network.removeBulk(3);
+  EXPECT_TRUE(network.placeHostBulk(3).isOk());
+  EXPECT_TRUE(network.connectBulk({4, 7}, network.bulkCard()).isOk());
+  EXPECT_FALSE(network.connectBulk({4, 7}, Opened(3).network->bulkCard()).isOk());
+  EXPECT_TRUE(network.addDeviceSource({}).isOk());
+  for (Noting *rail : opened.rails) {
+    EXPECT_THAT(rail->notes, ElementsAre("place 3", "remove 3", "host 3"));
+    EXPECT_EQ(rail->sources, 1);
+  }
+  Noting::failing = 1;
+  EXPECT_THAT(std::string(network.tryDevice({}).message()), HasSubstr("rail1 refuses"));
+  EXPECT_FALSE(network.addDeviceSource({}).isOk());
+  EXPECT_EQ(opened.rails[0]->sources, 1) << "one that a rail refuses is nobody's";
+  Noting::failing = ~0u;
+}
 
 TEST(RailsTest, ARankKeepsToOneRail) {
   Opened opened(2);

@@ -50,8 +50,8 @@ TEST(Allocation, NothingAllocatesAfterCreation) {
   Channel channel = *Channel::plan(plan, description);
   Agreement agreement = *Agreement::plan(plan, {"norms", "schedules", {0, 1}, 8});
   transport::Place gradients[] = {plan.reserve(0, 400'000), plan.reserve(1, 400'000)};
-  Reduction reduction =
-      *Reduction::plan(plan, {"gradients", {{gradients[0], {{0, 100'000}}}, {gradients[1], {{0, 100'000}}}}, 64 << 10});
+  Reduction reduction = *Reduction::plan(
+      plan, {"gradients", {{gradients[0], {{0, 100'000}}}, {gradients[1], {{0, 100'000}}}}, {}, 64 << 10});
   Exchange exchange = *Exchange::plan(plan, {"tensors", {0, 1}, 4096});
   transport::Segments segments = *transport::Segments::create(*memory, plan);
   auto sender = std::move(*channel.sender(segments, 0, *devices[0]));

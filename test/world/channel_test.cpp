@@ -436,6 +436,7 @@ TEST_P(ChannelTest, LostMessagesStallAndTheWatcherSaysWho) {
 INSTANTIATE_TEST_SUITE_P(All, ChannelTest, kSettings, settingName);
 #ifdef MAESTRO_CUDA
 INSTANTIATE_TEST_SUITE_P(Nccl, ChannelTest, kNcclSettings, settingName);
+INSTANTIATE_TEST_SUITE_P(DmaBuf, ChannelTest, kDmaBufSettings, settingName);
 #endif
 
 } // namespace

@@ -31,14 +31,14 @@ using transport::test::RankKind;
 using transport::test::World;
 
 /// Late: work completes late, each queue by itself, and memory is hidden. Cuda: on whatever driver there is; what ranks
-/// send each other as threads lies in memory of GPUs, otherwise in the host's. CudaNccl: memory of GPUs in a network,
-/// and NCCL moves what they write.
-enum class DeviceKind { Prompt, Late, Cuda, CudaNccl };
+/// send each other as threads lies in memory of GPUs, otherwise in the host's. CudaNccl, CudaDmaBuf: memory of GPUs in
+/// a network, and NCCL moves what they write, or the network itself.
+enum class DeviceKind { Prompt, Late, Cuda, CudaNccl, CudaDmaBuf };
 
 inline std::unique_ptr<Device> createDevice(DeviceKind kind, const World &world, uint32_t rank) {
   auto onFailure = [&world, rank](const Status &status) { world.abort().raise(rank, status); };
 #ifdef MAESTRO_CUDA
-  if (kind == DeviceKind::Cuda || kind == DeviceKind::CudaNccl) {
+  if (kind != DeviceKind::Prompt && kind != DeviceKind::Late) {
     static auto kept = cuda::Context::open(0); // Making a context takes a real GPU longer than a test does.
     CudaDeviceOptions options;
     options.rank = rank;
@@ -109,6 +109,10 @@ struct Memory {
       placeOnGpus();
       connectGpus();
     }
+    if (devices == DeviceKind::CudaDmaBuf) {
+      placeOnGpus();
+      tellNetwork();
+    }
   }
   /// As the rank sees them.
   const transport::Segments &of(uint32_t rank) const { return *segments[segments.size() > 1 ? rank : 0]; }
@@ -127,8 +131,27 @@ private:
       for (uint32_t other = 0; segments.size() == 1 && other < world.ranks(); ++other)
         ASSERT_TRUE((*made)->allow(other).isOk());
       segments[segments.size() > 1 ? rank : 0]->placeBulk(rank, (*made)->address());
+      gpuOf[rank] = made->get();
       onGpus.push_back(std::move(*made));
     }
+#endif
+  }
+  /// As processes do: each lets its network write there, and learns of the others'.
+  void tellNetwork() {
+#ifdef MAESTRO_CUDA
+    for (const auto &[rank, segment] : gpuOf) {
+      auto memory = segment->forNics();
+      ASSERT_TRUE(memory.isOk()) << memory.status().message();
+      Status taken = fabrics[rank]->tryDevice(*memory);
+      ASSERT_TRUE(taken.isOk()) << taken.message();
+      ASSERT_TRUE(fabrics[rank]->placeBulk(rank, *memory).isOk());
+    }
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank)
+      for (uint32_t other = 0; other < world.ranks(); ++other)
+        if (other != rank)
+          ASSERT_TRUE(fabrics[rank]->connectBulk({other, other + 1}, fabrics[other]->bulkCard()).isOk());
+    for (const auto &fabric : fabrics)
+      fabric->readDevices();
 #endif
   }
   /// As processes do: each opens its ways, learns of the others', and starts while they do.
@@ -200,6 +223,7 @@ private:
 
 #ifdef MAESTRO_CUDA
   std::vector<std::unique_ptr<DeviceSegment>> onGpus;
+  std::map<uint32_t, DeviceSegment *> gpuOf; ///< By rank.
   transport::NcclPlaces ncclPlaces;
 #endif
   std::vector<std::unique_ptr<transport::SharedMemory>> memories;
@@ -213,15 +237,18 @@ private:
 using Setting = std::tuple<DeviceKind, RankKind>;
 
 inline std::string settingName(const testing::TestParamInfo<Setting> &info) {
-  constexpr const char *kNames[] = {"Prompt", "Late", "Cuda", "CudaNccl"};
+  constexpr const char *kNames[] = {"Prompt", "Late", "Cuda", "CudaNccl", "CudaDmaBuf"};
   return std::string(kNames[static_cast<size_t>(std::get<0>(info.param))]) + nameOf(std::get<1>(info.param));
 }
 
-/// As many as the machine's GPUs serve, where ranks are threads. NCCL's ways take two streams for each pair.
+/// As many as the machine's GPUs serve, where ranks are threads. NCCL's ways take two streams for each pair: of the 32
+/// work queues of each of two GPUs, three ranks of five would need 42. Many fake GPUs in a network are slow.
 inline uint32_t mostRanks(const Setting &setting) {
 #ifdef MAESTRO_CUDA
   if (std::get<0>(setting) == DeviceKind::CudaNccl)
-    return 5;
+    return 4;
+  if (std::get<0>(setting) == DeviceKind::CudaDmaBuf)
+    return 6;
   if (std::get<0>(setting) == DeviceKind::Cuda && std::get<1>(setting) != RankKind::Processes)
     return 5 * static_cast<uint32_t>(*cuda::Context::count());
 #endif
@@ -240,6 +267,8 @@ inline const auto kSettings =
 
 #ifdef MAESTRO_CUDA
 inline const auto kNcclSettings = testing::Values(Setting{DeviceKind::CudaNccl, RankKind::Networked});
+/// Over verbs alone: MAESTRO_TEST_NETWORK.
+inline const auto kDmaBufSettings = testing::Values(Setting{DeviceKind::CudaDmaBuf, RankKind::Networked});
 #endif
 
 inline Status fail(const std::string &text) { return Status::internal(text); }

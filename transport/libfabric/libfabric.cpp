@@ -355,7 +355,7 @@ private:
     }
     for (ssize_t i = 0; i < count; ++i) {
       if (entries[i].flags & FI_REMOTE_CQ_DATA)
-        arrived(static_cast<uint32_t>(entries[i].data));
+        arrived(std::array{static_cast<uint32_t>(entries[i].data)});
       else if (entries[i].op_context)
         left(*static_cast<Context *>(entries[i].op_context));
     }

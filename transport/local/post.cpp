@@ -50,16 +50,6 @@ struct alignas(cmsghdr) Control {
 
 } // namespace
 
-OwnDescriptor::~OwnDescriptor() {
-  if (number >= 0)
-    ::close(number);
-}
-
-OwnDescriptor &OwnDescriptor::operator=(OwnDescriptor &&other) noexcept {
-  std::swap(number, other.number);
-  return *this;
-}
-
 Result<std::unique_ptr<PostBox>> PostBox::open() {
   MAESTRO_ASSIGN(std::string name, newName());
   int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

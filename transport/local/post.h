@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "transport/abort.h"
+#include "transport/own_descriptor.h"
 
 #include <cstddef>
 #include <deque>
@@ -17,19 +18,6 @@
 #include <vector>
 
 namespace maestro::transport {
-
-/// Closes its descriptor.
-class OwnDescriptor {
-public:
-  explicit OwnDescriptor(int number = -1) : number(number) {}
-  OwnDescriptor(OwnDescriptor &&other) noexcept : number(other.number) { other.number = -1; }
-  OwnDescriptor &operator=(OwnDescriptor &&other) noexcept;
-  ~OwnDescriptor();
-  int get() const { return number; }
-
-private:
-  int number;
-};
 
 /// Threads: one.
 class PostBox {

@@ -2,6 +2,7 @@
 
 #include "cuda/context.h"
 #include "cuda/nccl.h"
+#include "transport/nccl/link.h"
 #include "transport/wait.h"
 
 #include <algorithm>
@@ -24,7 +25,6 @@ constexpr int64_t kSpinNs = 50'000;        ///< After something has happened.
 constexpr int64_t kNapNs = 30'000;         ///< Between looks while something is under way.
 constexpr int64_t kIdleNs = 200'000;       ///< Otherwise.
 constexpr int64_t kPatrolNs = 100'000'000; ///< Between questions for errors.
-constexpr size_t kEvents = 64;             ///< Of a way; a pending transfer has one.
 
 /// What a sender tells of what it has given to NCCL, or of a count behind that.
 struct Record {
@@ -35,135 +35,26 @@ struct Record {
 };
 static_assert(sizeof(Record) <= Fabric::kMostPutBytes);
 
-/// A communicator of two, its stream, and events in a ring.
-class Way {
-public:
-  static constexpr int kSender = 0, kReceiver = 1;
-
-  Way(const cuda::Context &context, const cuda::Nccl &nccl, const Abort &abort)
-      : context(context), nccl(nccl), abort(abort) {}
-  ~Way() {
-    context.makeCurrent();
-    if (communicator && !isGivenUp)
-      (void)(isReady ? nccl.ncclCommDestroy : nccl.ncclCommAbort)(communicator);
-    if (stream)
-      (void)driver().cuStreamDestroy(stream);
-    for (CUevent event : events)
-      if (event)
-        (void)driver().cuEventDestroy(event);
-  }
-  /// With the other side at the same time.
-  Status open(const cuda::NcclUniqueId &id, int side) {
-    context.makeCurrent();
-    MAESTRO_CUDA_TRY(driver(), cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    for (CUevent &event : events)
-      MAESTRO_CUDA_TRY(driver(), cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
-    cuda::NcclConfig config;
-    MAESTRO_NCCL_TRY(nccl, ncclCommInitRankConfig, &communicator, 2, id, side, &config);
-    MAESTRO_TRY(settle("ncclCommInitRankConfig"));
-    isReady = true;
-    return Status();
-  }
-  Status send(const void *from, uint64_t bytes) {
-    context.makeCurrent();
-    MAESTRO_TRY(nccl.check(nccl.ncclSend(from, bytes, cuda::Nccl::kUint8, kReceiver, communicator, stream), "ncclSend",
-                           communicator));
-    MAESTRO_TRY(settle("ncclSend"));
-    return note();
-  }
-  Status receive(void *to, uint64_t bytes) {
-    context.makeCurrent();
-    MAESTRO_TRY(nccl.check(nccl.ncclRecv(to, bytes, cuda::Nccl::kUint8, kSender, communicator, stream), "ncclRecv",
-                           communicator));
-    MAESTRO_TRY(settle("ncclRecv"));
-    return note();
-  }
-  /// Transfers that were queued; that are done, as far as was looked.
-  uint64_t queued() const { return count.load(); }
-  uint64_t finished() const { return done; }
-  bool isFull() const { return queued() - finished() == kEvents; }
-  /// Whether another one is done. By one thread.
-  bool look() {
-    if (done == count.load())
-      return false;
-    context.makeCurrent();
-    if (driver().cuEventQuery(events[done % kEvents]) != CUDA_SUCCESS)
-      return false;
-    ++done;
-    return true;
-  }
-  /// Waits for all that was queued, or the job's end.
-  Status synchronize() {
-    while (done < count.load())
-      if (!look()) {
-        MAESTRO_TRY(abort.status());
-        MAESTRO_TRY(error());
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-    return Status();
-  }
-  /// What the library has noticed meanwhile.
-  Status error() const {
-    auto result = cuda::NcclResult::Success;
-    MAESTRO_NCCL_TRY(nccl, ncclCommGetAsyncError, communicator, &result);
-    return nccl.check(result, "a communicator", communicator);
-  }
-  /// What is under way ends, and touches no memory any more.
-  void giveUp() {
-    context.makeCurrent();
-    if (communicator && !std::exchange(isGivenUp, true))
-      (void)nccl.ncclCommAbort(communicator);
-  }
-
-private:
-  const cuda::Driver &driver() const { return context.driver(); }
-  /// Until what was called has been done, or the job ends: with a peer that is gone it never is.
-  Status settle(std::string_view function) const {
-    auto result = cuda::NcclResult::InProgress;
-    while (true) {
-      MAESTRO_NCCL_TRY(nccl, ncclCommGetAsyncError, communicator, &result);
-      if (result != cuda::NcclResult::InProgress)
-        return nccl.check(result, function, communicator);
-      MAESTRO_TRY(abort.status());
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  }
-  Status note() {
-    MAESTRO_CUDA_TRY(driver(), cuEventRecord, events[count % kEvents], stream);
-    ++count;
-    return Status();
-  }
-
-  const cuda::Context &context;
-  const cuda::Nccl &nccl;
-  const Abort &abort;
-  cuda::NcclCommunicator *communicator = nullptr;
-  bool isReady = false, isGivenUp = false;
-  CUstream stream = nullptr;
-  std::array<CUevent, kEvents> events{};
-  std::atomic<uint64_t> count{0}, done{0};
-};
-
 /// To one rank.
 struct Outgoing {
   uint32_t to = 0;
   cuda::NcclUniqueId id;
-  std::unique_ptr<Way> way;
+  std::unique_ptr<NcclLink> link;
   Target ring;
   std::optional<WordTarget> arrived;
   Word *consumed = nullptr;
-  std::mutex mutex;                    ///< Of what is given.
-  uint64_t records = 0;                ///< Written.
-  std::array<Word *, kEvents> taken{}; ///< By transfer: counted when it has left.
-  std::atomic<uint64_t> counted{0};    ///< Transfers.
+  std::mutex mutex;                              ///< Of what is given.
+  uint64_t records = 0;                          ///< Written.
+  std::array<Word *, NcclLink::kEvents> taken{}; ///< By transfer: counted when it has left.
+  std::atomic<uint64_t> counted{0};              ///< Transfers.
   /// Of the transfer that is done next, which has been queued.
-  Word *nextTaken() const { return taken[way->finished() % kEvents]; }
+  Word *nextTaken() const { return taken[link->finished() % NcclLink::kEvents]; }
 };
 
 /// From one rank.
 struct Incoming {
   uint32_t from = 0;
-  std::unique_ptr<Way> way;
+  std::unique_ptr<NcclLink> link;
   const std::byte *ring = nullptr;
   Word *arrived = nullptr;
   std::optional<WordTarget> consumed;
@@ -233,8 +124,8 @@ public:
     MAESTRO_TRY(scratch.open(*context));
     for (auto [from, to] : order) {
       bool sends = from == options.rank;
-      auto &way = (sends ? outgoing[to]->way : incoming[from]->way);
-      way = std::make_unique<Way>(*context, nccl, abort);
+      auto &link = (sends ? outgoing[to]->link : incoming[from]->link);
+      link = std::make_unique<NcclLink>(*context, nccl, abort);
       cuda::NcclUniqueId id = sends ? outgoing[to]->id : cuda::NcclUniqueId{};
       if (!sends) {
         auto card = cards.find(from);
@@ -242,15 +133,15 @@ public:
           return Status::invalidInput("rank " + std::to_string(from) + " has not told of its way here");
         std::memcpy(id.bytes, card->second.data(), sizeof id.bytes);
       }
-      Status status = way->open(id, sends ? Way::kSender : Way::kReceiver);
+      Status status = link->open(id, sends ? NcclLink::kSender : NcclLink::kReceiver);
       if (status.isOk()) // Connections are made with the first transfer.
-        status = sends ? way->send(scratch.memory, 1) : way->receive(scratch.memory, 1);
+        status = sends ? link->send(scratch.memory, 1) : link->receive(scratch.memory, 1);
       if (status.isOk())
-        status = way->synchronize();
+        status = link->synchronize();
       MAESTRO_TRY(std::move(status).withContext(name() + ", from rank " + std::to_string(from) + " to rank " +
                                                 std::to_string(to)));
       if (sends)
-        outgoing[to]->counted = way->finished();
+        outgoing[to]->counted = link->finished();
     }
     thread = std::thread([this] { serve(); });
     return Status();
@@ -264,7 +155,7 @@ public:
     if (!way)
       return;
     std::lock_guard lock(way->mutex);
-    if (!await([&] { return !way->way->isFull(); }) || abort.isRaised())
+    if (!await([&] { return !way->link->isFull(); }) || abort.isRaised())
       return;
     Record record;
     record.kind = Record::Kind::Data;
@@ -272,8 +163,8 @@ public:
     record.amount = bytes;
     if (!tell(*way, record)) // Before the send: what is set up at the first one needs the other side.
       return;
-    way->taken[way->way->queued() % kEvents] = taken;
-    if (Status status = way->way->send(from, bytes); !status.isOk())
+    way->taken[way->link->queued() % NcclLink::kEvents] = taken;
+    if (Status status = way->link->send(from, bytes); !status.isOk())
       return fail(status);
     written.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -294,7 +185,7 @@ public:
   void awaitIdle() override {
     bool isIdle = await([&] {
       return std::all_of(outgoing.begin(), outgoing.end(), [](const auto &each) {
-        return !each.second->way || each.second->way->queued() == each.second->counted;
+        return !each.second->link || each.second->link->queued() == each.second->counted;
       });
     });
     while (!isIdle && thread.joinable() && !isOver) // The job has ended; communicators are given up.
@@ -364,9 +255,9 @@ private:
     while (!stopping && !abort.isRaised()) {
       bool moved = false, works = false;
       for (auto &[rank, way] : outgoing)
-        moved |= collect(*way), works |= way->way->queued() != way->way->finished();
+        moved |= collect(*way), works |= way->link->queued() != way->link->finished();
       for (auto &[rank, way] : incoming)
-        moved |= receive(*way), works |= !way->counts.empty() || way->way->queued() != way->way->finished();
+        moved |= receive(*way), works |= !way->counts.empty() || way->link->queued() != way->link->finished();
       int64_t now = nowNs();
       lastNs = moved ? now : lastNs;
       if (works != (busySinceNs > 0)) {
@@ -389,9 +280,9 @@ private:
   /// What has left.
   static bool collect(Outgoing &way) {
     bool any = false;
-    while (way.way->finished() < way.way->queued()) { // From then on `taken` says who waits for it.
+    while (way.link->finished() < way.link->queued()) { // From then on `taken` says who waits for it.
       Word *taken = way.nextTaken();
-      if (!way.way->look())
+      if (!way.link->look())
         break;
       if (taken)
         transport::signal(*taken, 1);
@@ -402,9 +293,9 @@ private:
   }
   bool receive(Incoming &way) {
     bool any = false;
-    while (way.way->look())
+    while (way.link->look())
       any = true;
-    while (way.records < way.arrived->count() && !way.way->isFull() && !abort.isRaised()) {
+    while (way.records < way.arrived->count() && !way.link->isFull() && !abort.isRaised()) {
       Record record;
       std::memcpy(&record, way.ring + way.records % kRecords * kRecordBytes, sizeof record);
       ++way.records;
@@ -412,9 +303,9 @@ private:
       if (record.kind == Record::Kind::Data)
         receiveData(way, record);
       else
-        way.counts.push_back({way.way->queued(), record.word, record.amount});
+        way.counts.push_back({way.link->queued(), record.word, record.amount});
     }
-    for (; !way.counts.empty() && way.counts.front().behind <= way.way->finished(); way.counts.pop_front(), any = true)
+    for (; !way.counts.empty() && way.counts.front().behind <= way.link->finished(); way.counts.pop_front(), any = true)
       if (Word *word = segments.word(options.rank, way.counts.front().word))
         transport::signal(*word, way.counts.front().more);
       else
@@ -431,27 +322,27 @@ private:
     if (record.offset > room || record.amount > room - record.offset)
       return fail(
           Status::internal("rank " + std::to_string(way.from) + " writes beyond the end of this rank's memory"));
-    if (Status status = way.way->receive(bulk.memory + record.offset, record.amount); !status.isOk())
+    if (Status status = way.link->receive(bulk.memory + record.offset, record.amount); !status.isOk())
       fail(status);
   }
   void patrol() {
     for (auto &[rank, way] : outgoing)
-      if (Status status = way->way->error(); !status.isOk())
+      if (Status status = way->link->error(); !status.isOk())
         return fail(std::move(status).withContext("to rank " + std::to_string(rank)));
     for (auto &[rank, way] : incoming)
-      if (Status status = way->way->error(); !status.isOk())
+      if (Status status = way->link->error(); !status.isOk())
         return fail(std::move(status).withContext("from rank " + std::to_string(rank)));
   }
   void fail(const Status &status) { abort.raise(options.rank, name() + ": " + std::string(status.message())); }
   void giveUp() {
     for (auto &[rank, way] : outgoing) {
       std::lock_guard lock(way->mutex); // Somebody may be giving something.
-      if (way->way)
-        way->way->giveUp();
+      if (way->link)
+        way->link->giveUp();
     }
     for (auto &[rank, way] : incoming)
-      if (way->way)
-        way->way->giveUp();
+      if (way->link)
+        way->link->giveUp();
   }
 
   const NcclOptions options;

@@ -6,11 +6,11 @@
 //                  └─▶ ncclSend on the pair's stream                    │
 //            signal ─▶ record ─────────────────────▶ the count, when all that was received before is there
 //
-// One communicator of two ranks for each pair and direction, each with a stream of its own, so that nothing waits in a
-// circle. They are made, and used once, before the job begins: in the same order by all processes. A receive is posted
-// when its send is known, so none occupies a GPU while it waits for a peer that has nothing to send.
+// One communicator of two ranks for each pair and direction, each with a stream of its own (link.h), so that nothing
+// waits in a circle. They are made, and used once, before the job begins: in the same order by all processes. A receive
+// is posted when its send is known, so none occupies a GPU while it waits for a peer that has nothing to send.
 //
-// A process has one rank, as communicators belong to one GPU.
+// A process has one rank: what it gives for another one does not say which of its ranks is the sender.
 #pragma once
 
 #include "base/status.h"

@@ -44,4 +44,31 @@ Result<FabricCard> decodeCard(std::span<const std::byte> bytes) {
   return card;
 }
 
+std::vector<std::byte> encode(std::span<const FabricCard::Bulk> bulks) {
+  ByteWriter writer;
+  writer.number(kVersion).number(static_cast<uint32_t>(bulks.size()));
+  for (const FabricCard::Bulk &bulk : bulks)
+    writer.number(bulk.rank).number(bulk.base).number(bulk.key);
+  return writer.take();
+}
+
+Result<std::vector<FabricCard::Bulk>> decodeBulks(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  auto version = reader.number<uint16_t>();
+  auto count = reader.number<uint32_t>();
+  std::vector<FabricCard::Bulk> bulks;
+  for (uint32_t i = 0; i < count && reader.isOk(); ++i) {
+    FabricCard::Bulk bulk;
+    bulk.rank = reader.number<uint32_t>();
+    bulk.base = reader.number<uint64_t>();
+    bulk.key = reader.number<uint64_t>();
+    bulks.push_back(bulk);
+  }
+  if (version != kVersion || !reader.isWhole())
+    return Status::invalidInput(
+        "what was told of memory of devices is of another version, cut off, or has bytes behind "
+        "its end");
+  return bulks;
+}
+
 } // namespace maestro::transport

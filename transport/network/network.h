@@ -28,6 +28,29 @@ public:
   /// Such as "libfabric tcp;ofi_rxm over eth0 (10.0.0.2)".
   virtual std::string name() const = 0;
 
+  // ---- memory of devices, which the network's hardware reads and writes by itself; by one thread
+
+  /// Whether it can, shown by this piece, which it forgets again. Unavailable with why not.
+  virtual Status tryDevice(const DeviceMemory &) {
+    return Status::unavailable(name() + " moves memory of hosts alone");
+  }
+  /// The bulk of a rank that is here lies there, and others may write to it, until removeBulk(). Unavailable where the
+  /// hardware refuses.
+  virtual Status placeBulk(uint32_t rank, const DeviceMemory &memory) {
+    (void)rank;
+    return tryDevice(memory);
+  }
+  virtual void removeBulk(uint32_t) {}
+  /// It lies behind the host part of its segment, unless it was placed on a device. To be said only where it was not
+  /// told with the segment (VerbsOptions).
+  virtual Status placeHostBulk(uint32_t) { return Status(); }
+  /// What others must know to write to the bulk of ranks that are here, as it was placed; and that of another process's
+  /// ranks, from its card.
+  virtual std::vector<std::byte> bulkCard() const { return {}; }
+  virtual Status connectBulk(RankRange, std::span<const std::byte>) { return Status(); }
+  /// From now on write() takes addresses of devices.
+  virtual void readDevices() {}
+
   // ---- by any thread
 
   /// What the network's own counters say of trouble since it was opened, such as "packet_seq_err 3"; empty: nothing, or

@@ -40,6 +40,7 @@ Status NetworkFabric::openQueues() {
                                std::to_string(kMostWords) + ": start more processes");
   remote.resize(segments.ranks());
   peerOf.resize(segments.ranks(), kNoPeer);
+  flushes = std::vector<Flush>(here.count());
   wakeDescriptor = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   return wakeDescriptor < 0 ? Status::unavailable(std::string("eventfd: ") + std::strerror(errno)) : Status();
 }
@@ -69,7 +70,8 @@ Status NetworkFabric::connect(RankRange ranks, const std::string &name, std::spa
       return badCard(ranks, "has a segment of " + std::to_string(segment.bytes) + " bytes for rank " +
                                 std::to_string(segment.rank) + " instead of " +
                                 std::to_string(segments.bytes(segment.rank)));
-    remote[segment.rank] = segment;
+    static_cast<FabricCard::Segment &>(remote[segment.rank]) = segment;
+    remote[segment.rank].bulkOffset = segments.bytes(segment.rank) - segments.bulkBytes(segment.rank);
     peerOf[segment.rank] = static_cast<uint32_t>(peers.size());
   }
   auto peer = std::make_unique<Peer>();
@@ -78,6 +80,29 @@ Status NetworkFabric::connect(RankRange ranks, const std::string &name, std::spa
   peer->name = name;
   peers.push_back(std::move(peer));
   return connectPeer(*peers.back(), card.endpoint);
+}
+
+void NetworkFabric::noteBulk(uint32_t rank, const std::optional<FabricCard::Bulk> &bulk,
+                             const std::function<Status()> &flush) {
+  Flush &own = flushes[rank - segments.ranksHere().first];
+  std::lock_guard lock(own.mutex);
+  own.isNeeded = false;
+  std::erase_if(bulks, [rank](const FabricCard::Bulk &each) { return each.rank == rank; });
+  if (!bulk)
+    return;
+  bulks.push_back(*bulk);
+  own.call = flush;
+  own.isNeeded = static_cast<bool>(flush); // Nobody knows yet where to write.
+}
+
+Status NetworkFabric::connectBulk(RankRange ranks, std::span<const std::byte> card) {
+  MAESTRO_ASSIGN(auto theirs, decodeBulks(card));
+  for (const FabricCard::Bulk &bulk : theirs) {
+    if (!ranks.has(bulk.rank))
+      return badCard(ranks, "tells of memory of rank " + std::to_string(bulk.rank));
+    remote[bulk.rank].bulk = bulk;
+  }
+  return Status();
 }
 
 Status NetworkFabric::start() {
@@ -230,14 +255,24 @@ void NetworkFabric::sleep() {
   isSleeping = false;
 }
 
-void NetworkFabric::arrived(uint32_t data) {
-  uint32_t number = data >> kCountBits;
-  auto above = std::upper_bound(firstWords.begin(), firstWords.end(), number) - 1;
-  uint32_t rank = segments.ranksHere().first + static_cast<uint32_t>(above - firstWords.begin());
-  Word *word = segments.word(rank, number - *above);
-  if (!word)
-    return fail(nullptr, "a count for word " + std::to_string(number) + ", which does not exist");
-  transport::signal(*word, data & kMostCount);
+void NetworkFabric::arrived(std::span<const uint32_t> counts) {
+  constexpr uint32_t kNone = ~uint32_t{0};
+  uint32_t flushed = kNone;
+  for (uint32_t data : counts) {
+    uint32_t number = data >> kCountBits;
+    auto above = std::upper_bound(firstWords.begin(), firstWords.end(), number) - 1;
+    auto index = static_cast<uint32_t>(above - firstWords.begin());
+    Word *word = segments.word(segments.ranksHere().first + index, number - *above);
+    if (!word)
+      return fail(nullptr, "a count for word " + std::to_string(number) + ", which does not exist");
+    if (Flush &flush = flushes[index]; index != flushed && flush.isNeeded) { // Once for all of these.
+      std::lock_guard lock(flush.mutex);
+      if (Status status = flush.isNeeded ? flush.call() : Status(); !status.isOk())
+        return fail(nullptr, std::string(status.message()));
+      flushed = index;
+    }
+    transport::signal(*word, data & kMostCount);
+  }
 }
 
 void NetworkFabric::fail(const Peer *peer, const std::string &text) {

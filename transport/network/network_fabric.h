@@ -17,7 +17,10 @@
 #include "transport/wait.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +42,10 @@ public:
   void signal(const WordPlace &word, uint64_t more) final;
   void awaitIdle() final;
   Traffic traffic() const final;
+  bool readsDevices() const final { return hasDevices; }
+  std::vector<std::byte> bulkCard() const final { return encode(bulks); }
+  Status connectBulk(RankRange ranks, std::span<const std::byte> card) final;
+  void readDevices() final { hasDevices = true; }
 
 protected:
   struct Peer {
@@ -83,8 +90,21 @@ protected:
   uint32_t dataOf(const Operation &signal) const {
     return (remote[signal.rank].firstWord + signal.word) << kCountBits | static_cast<uint32_t>(signal.bytes);
   }
-  /// A count has come.
-  void arrived(uint32_t data);
+  /// Counts have come, and with each of them all that was written before it.
+  void arrived(std::span<const uint32_t> counts);
+  /// Where a rank that is here has its bulk; nothing: behind the host part of its segment.
+  void noteBulk(uint32_t rank, const std::optional<FabricCard::Bulk> &bulk, const std::function<Status()> &flush);
+  /// Where what is written to a rank goes.
+  struct Destination {
+    uint64_t address = 0;
+    uint64_t key = 0;
+  };
+  Destination destinationOf(const Operation &operation) const {
+    const Remote &to = remote[operation.rank];
+    if (to.bulk && operation.offset >= to.bulkOffset)
+      return {to.bulk->base + (operation.offset - to.bulkOffset), to.bulk->key};
+    return {to.base + operation.offset, to.key};
+  }
   /// The job ends; null where it is not about one peer.
   void fail(const Peer *peer, const std::string &text);
   bool hasFailed() const { return failed; }
@@ -93,7 +113,11 @@ protected:
 
   const Segments &segments;
   const Abort &abort;
-  std::vector<FabricCard::Segment> remote; ///< By rank.
+  struct Remote : FabricCard::Segment {
+    std::optional<FabricCard::Bulk> bulk; ///< Where it is apart; from this offset on.
+    uint64_t bulkOffset = 0;
+  };
+  std::vector<Remote> remote; ///< By rank.
   std::vector<std::unique_ptr<Peer>> peers;
   std::atomic<uint64_t> underWay{0}; ///< Of all peers.
 
@@ -111,7 +135,15 @@ private:
   bool hasQueued() const;
   bool hasWork() const { return underWay > 0 || hasQueued(); }
 
-  std::vector<uint32_t> firstWords; ///< By rank that is here: the number of its first word in this process.
+  std::vector<uint32_t> firstWords;    ///< By rank that is here: the number of its first word in this process.
+  std::vector<FabricCard::Bulk> bulks; ///< Of ranks that are here.
+  struct Flush {
+    std::atomic<bool> isNeeded{false};
+    std::mutex mutex; ///< Of what is called, and that it goes.
+    std::function<Status()> call;
+  };
+  std::vector<Flush> flushes;          ///< By rank that is here.
+  std::atomic<bool> hasDevices{false}; ///< write() takes addresses of devices.
   static constexpr uint32_t kNoPeer = ~uint32_t{0};
   std::vector<uint32_t> peerOf; ///< By rank.
   int wakeDescriptor = -1;

@@ -36,8 +36,42 @@ public:
     return Status();
   }
 
-  Status probe() override { return each(&Network::probe); }
-  Status start() override { return each(&Network::start); }
+  Status tryDevice(const DeviceMemory &memory) override {
+    return each([&](Network &rail) { return rail.tryDevice(memory); });
+  }
+  Status placeBulk(uint32_t rank, const DeviceMemory &memory) override { // By those that carry it.
+    return each([&](Network &rail) { return rail.placeBulk(rank, memory); });
+  }
+  void removeBulk(uint32_t rank) override {
+    for (const auto &rail : rails)
+      rail->removeBulk(rank);
+  }
+  Status placeHostBulk(uint32_t rank) override {
+    return each([&](Network &rail) { return rail.placeHostBulk(rank); });
+  }
+  void readDevices() override {
+    for (const auto &rail : rails)
+      rail->readDevices();
+  }
+  std::vector<std::byte> bulkCard() const override {
+    ByteWriter writer;
+    for (const auto &rail : rails)
+      writer.block(rail->bulkCard());
+    return writer.take();
+  }
+  Status connectBulk(RankRange ranks, std::span<const std::byte> card) override {
+    ByteReader reader(card);
+    MAESTRO_TRY(each([&](Network &rail) { return rail.connectBulk(ranks, reader.block()); }));
+    return reader.isWhole() ? Status()
+                            : Status::invalidInput("what was told of memory of devices is not that of rails");
+  }
+
+  Status probe() override {
+    return each([](Network &rail) { return rail.probe(); });
+  }
+  Status start() override {
+    return each([](Network &rail) { return rail.start(); });
+  }
   std::string name() const override {
     return joined(" and ", [](const Network &rail) { return rail.name(); });
   }
@@ -54,6 +88,13 @@ public:
   void put(const Place &to, std::span<const std::byte> bytes) override { railTo(to.rank).put(to, bytes); }
   void signal(const WordPlace &word, uint64_t more) override { railTo(word.rank).signal(word, more); }
 
+  bool readsDevices() const override { return rails.front()->readsDevices(); }
+  Status addDeviceSource(const DeviceMemory &memory) override {
+    Status added = each([&](Network &rail) { return rail.addDeviceSource(memory); });
+    if (!added.isOk())
+      removeSource(memory.memory);
+    return added;
+  }
   void addSource(std::span<const std::byte> memory) override {
     for (const auto &rail : rails)
       rail->addSource(memory);
@@ -78,9 +119,9 @@ public:
   }
 
 private:
-  Status each(Status (Network::*call)()) {
+  template <typename Call> Status each(const Call &call) const {
     for (const auto &rail : rails)
-      MAESTRO_TRY((rail.get()->*call)());
+      MAESTRO_TRY(call(*rail));
     return Status();
   }
 

@@ -14,18 +14,26 @@
 
 namespace maestro::transport {
 
-/// `Region` is what the network knows of registered memory; false where there is none yet.
+/// `Region` is what the network knows of registered memory; false where there is none yet. Pieces may share pages, of
+/// which each has all.
 ///
 /// Threads: any.
 template <typename Region> class Sources {
 public:
   void add(std::span<const std::byte> memory, Region region = {}) {
     std::lock_guard lock(mutex);
-    sources.insert(above(memory.data()), {memory, std::move(region)});
+    auto behind = std::find_if(sources.begin(), sources.end(), [&](const Source &source) {
+      return std::pair(source.memory.data(), source.memory.size()) > std::pair(memory.data(), memory.size());
+    });
+    sources.insert(behind, {memory, std::move(region)});
   }
   void remove(std::span<const std::byte> memory) {
     std::lock_guard lock(mutex);
-    std::erase_if(sources, [&](const Source &source) { return source.memory.data() == memory.data(); });
+    auto found = std::find_if(sources.begin(), sources.end(), [&](const Source &source) {
+      return source.memory.data() == memory.data() && source.memory.size() == memory.size();
+    });
+    if (found != sources.end())
+      sources.erase(found);
   }
   template <typename Visit> void forEach(const Visit &visit) {
     std::lock_guard lock(mutex);
@@ -65,7 +73,7 @@ private:
   }
 
   std::mutex mutex;
-  std::vector<Source> sources; ///< By address.
+  std::vector<Source> sources; ///< By address; of those that begin together the longest is last, and so found.
 };
 
 } // namespace maestro::transport

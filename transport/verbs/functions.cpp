@@ -47,6 +47,7 @@ Result<VerbsFunctions> load() {
   if (!library.missing().empty())
     return Status::unavailable(std::string(kLibrary) + " lacks " + library.missing() +
                                "; rdma-core 32 or newer is needed");
+  find(table.registerDmaBuf, "ibv_reg_dmabuf_mr", "IBVERBS_1.12"); // Who needs it looks whether it is there.
   return table;
 }
 

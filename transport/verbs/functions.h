@@ -19,6 +19,7 @@ struct VerbsFunctions {
   decltype(&::ibv_alloc_pd) allocDomain;
   decltype(&::ibv_dealloc_pd) deallocDomain;
   decltype(&::ibv_reg_mr_iova2) registerMemory;
+  decltype(&::ibv_reg_dmabuf_mr) registerDmaBuf; ///< Null in libraries before rdma-core 34.
   decltype(&::ibv_dereg_mr) deregisterMemory;
   decltype(&::ibv_create_comp_channel) createChannel;
   decltype(&::ibv_destroy_comp_channel) destroyChannel;

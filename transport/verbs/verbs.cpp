@@ -7,6 +7,7 @@
 #include "transport/verbs/owned.h"
 #include "transport/verbs/port.h"
 #include "transport/verbs/queue_pair.h"
+#include "transport/verbs/regions.h"
 #include "transport/verbs/statuses.h"
 #include "transport/verbs/troubles.h"
 
@@ -17,7 +18,6 @@
 #include <chrono>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <thread>
 #include <utility>
 
@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint32_t kChain = 16;      ///< Posted at once; more gained nothing in other systems.
 constexpr uint32_t kReceives = 4096; ///< Counts that may arrive before this process looks.
-constexpr int kCompletionsAtOnce = 32;
+constexpr size_t kCompletionsAtOnce = 32;
 
 constexpr uint64_t kArmsALook = 16; ///< At what the device tells of itself, which costs a system call.
 constexpr auto kProbePatience = std::chrono::seconds(30);
@@ -104,8 +104,47 @@ public:
     return trouble.empty() ? Status() : Status::unavailable(name() + ": " + trouble);
   }
 
+  // ---- memory of devices
+
+  Status tryDevice(const DeviceMemory &memory) override {
+    MAESTRO_TRY(knowsDevices(functions, domain.get()).withContext(name()));
+    return registerDevice(functions, domain.get(), memory, kWritable).takeStatus().withContext(name());
+  }
+  Status placeBulk(uint32_t rank, const DeviceMemory &memory) override {
+    if (!options.rail.carries(rank, segments.ranksHere()))
+      return Status();
+    MAESTRO_ASSIGN(auto region, registerDevice(functions, domain.get(), memory, kWritable).withContext(name()));
+    noteBulk(rank, FabricCard::Bulk{rank, reinterpret_cast<uintptr_t>(memory.memory.data()), region->rkey},
+             memory.flush);
+    placed[rank] = memory.memory;
+    sources.add(memory.memory, std::move(region));
+    return Status();
+  }
+  Status placeHostBulk(uint32_t rank) override {
+    std::span<const std::byte> bulk = segments.bulkPart(rank);
+    if (!options.bulkLater || bulk.empty() || placed.contains(rank) ||
+        !options.rail.carries(rank, segments.ranksHere()))
+      return Status();
+    MAESTRO_ASSIGN(auto region, registerHost(functions, domain.get(), bulk, kWritable).withContext(name()));
+    noteBulk(rank, FabricCard::Bulk{rank, reinterpret_cast<uintptr_t>(bulk.data()), region->rkey}, {});
+    sources.remove(bulk);
+    sources.add(bulk, std::move(region));
+    return Status();
+  }
+  void removeBulk(uint32_t rank) override {
+    if (auto found = placed.extract(rank)) {
+      noteBulk(rank, std::nullopt, {});
+      sources.remove(found.mapped());
+    }
+  }
+
   // ---- by any thread
 
+  Status addDeviceSource(const DeviceMemory &memory) override {
+    MAESTRO_ASSIGN(auto region, registerDevice(functions, domain.get(), memory, kReadable).withContext(name()));
+    sources.add(memory.memory, std::move(region));
+    return Status();
+  }
   void addSource(std::span<const std::byte> memory) override { sources.add(memory); }
   void removeSource(std::span<const std::byte> memory) override { sources.remove(memory); }
 
@@ -121,44 +160,27 @@ private:
     return Status::unavailable(name() + ": " + what + ": " + std::strerror(error));
   }
 
-  Result<Owned<ibv_mr>> registerMemory(std::span<const std::byte> source, unsigned access) {
-    // Counts travel as completions, which make all writes before them visible.
-    auto *memory = const_cast<std::byte *>(source.data());
-    Owned<ibv_mr> region(functions.registerMemory(domain.get(), memory, source.size(),
-                                                  reinterpret_cast<uintptr_t>(memory),
-                                                  access | IBV_ACCESS_RELAXED_ORDERING),
-                         functions.deregisterMemory);
-    if (region)
-      return region;
-    int error = errno;
-    rlimit limit{};
-    std::string remedy;
-    if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < source.size())
-      remedy = "; this process may lock " + std::to_string(limit.rlim_cur) +
-               " bytes: raise it (ulimit -l unlimited; docker run --ulimit memlock=-1), or use --transport libfabric";
-    return Status::unavailable("registering " + std::to_string(source.size()) + " bytes: " + std::strerror(error) +
-                               remedy);
-  }
-
   Status registerSegments() {
     RankRange here = segments.ranksHere();
     for (uint32_t rank = here.first; rank < here.end; ++rank) {
-      std::span<const std::byte> segment = segments.segment(rank);
+      std::span<const std::byte> segment = options.bulkLater ? segments.hostPart(rank) : segments.segment(rank);
       Owned<ibv_mr> region;
       if (!segment.empty() && options.rail.carries(rank, here)) {
-        MAESTRO_ASSIGN(region,
-                       registerMemory(segment, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE).withContext(name()));
+        MAESTRO_ASSIGN(region, registerHost(functions, domain.get(), segment, kWritable).withContext(name()));
       }
       segmentKeys.push_back(region ? region->rkey : 0);
       if (!segment.empty())
         sources.add(segment, std::move(region));
+      if (options.bulkLater && segments.bulkBytes(rank) > 0)
+        sources.add(segments.bulkPart(rank));
     }
     return Status();
   }
 
   Result<uint64_t> sourceKey(std::span<const std::byte> bytes) override {
     return sources.find(
-        bytes, [this](std::span<const std::byte> source) { return registerMemory(source, 0); },
+        bytes,
+        [this](std::span<const std::byte> source) { return registerHost(functions, domain.get(), source, kReadable); },
         [](const Owned<ibv_mr> &region) -> uint64_t { return region->lkey; });
   }
 
@@ -219,13 +241,13 @@ private:
 
   /// Fills a work request; how many operations are done with it.
   size_t prepare(QueuePair &queue, uint32_t number, const Operation &next, const Operation *countBehind) {
-    const FabricCard::Segment &segment = remote[next.rank];
+    Destination to = destinationOf(next);
     ibv_send_wr &work = works[number];
     ibv_sge &part = parts[number];
     work = {};
     work.opcode = IBV_WR_RDMA_WRITE;
-    work.wr.rdma.remote_addr = segment.base + next.offset;
-    work.wr.rdma.rkey = static_cast<uint32_t>(segment.key);
+    work.wr.rdma.remote_addr = to.address;
+    work.wr.rdma.rkey = static_cast<uint32_t>(to.key);
     work.sg_list = &part;
     work.num_sge = 1;
     Word *&taken = queue.taken[(queue.posted + number) % QueuePair::kDepth];
@@ -283,6 +305,8 @@ private:
     if (count < 0)
       report(nullptr, "the completion queue cannot be read");
     uint32_t received = 0;
+    std::array<uint32_t, kCompletionsAtOnce> counts;
+    size_t counted = 0;
     for (int i = 0; i < count; ++i) {
       const ibv_wc &end = ends[i];
       if (end.wr_id == kReceiveId)
@@ -290,10 +314,11 @@ private:
       if (end.status != IBV_WC_SUCCESS) // Then no other field is valid but wr_id.
         broken(end);
       else if (end.wr_id == kReceiveId)
-        arrived(::ntohl(end.imm_data));
+        counts[counted++] = ::ntohl(end.imm_data);
       else
         left(*ways[end.wr_id >> 32], ways[end.wr_id >> 32]->upTo(end.wr_id));
     }
+    arrived({counts.data(), counted});
     if (received > 0)
       if (Status status = postReceives(received); !status.isOk())
         report(nullptr, std::string(status.message()));
@@ -401,6 +426,7 @@ private:
   std::vector<std::unique_ptr<QueuePair>> queues; ///< In the order of the options' peers.
   std::vector<QueuePair *> ways;                  ///< By peer.
   Sources<Owned<ibv_mr>> sources;
+  std::map<uint32_t, std::span<const std::byte>> placed; ///< Bulk on devices, by rank that is here.
   std::vector<uint32_t> segmentKeys; ///< By rank that is here; 0 where another rail carries what is written to it.
 
   std::array<ibv_send_wr, kChain> works{};

@@ -6,8 +6,9 @@
 // faster. Receives for the counts lie in one queue for all peers; a peer that finds none tries again for as long as the
 // control connection believes in this process.
 //
-// Segments are registered at the start, a device's memory when something is first written from it; others may write,
-// and nothing else, and segments alone.
+// Segments are registered at the start, other memory when something is first written from it; others may write, and
+// nothing else, and segments alone. Memory of GPUs is registered by dma-buf (regions.h): bulk that lies there has a key
+// of its own, and what a write reads there has, too.
 #pragma once
 
 #include "transport/abort.h"
@@ -28,6 +29,9 @@ struct VerbsOptions {
   PortShare share;                   ///< Of equally good ports.
   Rail rail;                         ///< What this one carries.
   std::vector<RankRange> peers;      ///< The ranks of every other process.
+  /// Where bulk lies is said later (Network::placeBulk), as devices may have it: memory of the host that nobody uses is
+  /// not locked for it.
+  bool bulkLater = false;
 };
 
 /// How many equally good ports there are. Unavailable and InvalidInput as openVerbs().

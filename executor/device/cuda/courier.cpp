@@ -176,16 +176,26 @@ bool Courier::execute(Lined &, const entry::Send &send) {
     send.to.fabric->write(send.to.place, send.from, send.bytes, send.taken);
   return true;
 }
-bool Courier::execute(Lined &queue, const entry::SendDirectly &send) {
-  if (!keepsAll && !std::exchange(queue.isGiven, true)) {
-    ++queue.given;
-    send.to.fabric->write(send.to.place, send.from, send.bytes, &queue.taken);
+bool Courier::execute(Lined &queue, const entry::SendDirectly &) {
+  giveAhead(queue);
+  if (queue.left < queue.given) {
+    if (!queue.hasLeft() && !(abort && abort->isRaised()))
+      return false;
+    ++queue.left;
   }
-  if (queue.isGiven && queue.taken.count() < queue.given && !(abort && abort->isRaised()))
-    return false;
-  queue.isGiven = false;
   transport::signal(*queue.sent, 1);
   return true;
+}
+/// The sends that are next and reached, so that one does not wait for the other to leave.
+void Courier::giveAhead(Lined &queue) {
+  for (uint64_t next = queue.done.load() + 1 + (queue.given - queue.left);
+       queue.given - queue.left < kDirectSends && next <= queue.pushed.load() && isReached(queue, next); ++next) {
+    auto *send = std::get_if<entry::SendDirectly>(&queue.entries[next % kEntries]);
+    keepsAll = keepsAll || listener.hasFailed(); // Before it was reached.
+    if (!send || keepsAll)
+      return;
+    send->to.fabric->write(send->to.place, send->from, send->bytes, &queue.taken[queue.given++ % kDirectSends]);
+  }
 }
 bool Courier::execute(Lined &, const entry::SendBytes &send) {
   if (!keepsAll)

@@ -114,13 +114,15 @@ public:
   void lose();
 
 private:
-  static constexpr uint64_t kEntries = 512; ///< A queue.
+  static constexpr uint64_t kEntries = 512;    ///< A queue.
+  static constexpr uint64_t kDirectSends = 16; ///< Of a queue, under way.
 
   struct Lined : Lane {
     std::array<Entry, kEntries> entries;
-    transport::Word taken; ///< By fabrics, of what they were given directly.
-    uint64_t given = 0;
-    bool isGiven = false; ///< The entry that is next.
+    /// Where fabrics count what they were given directly, in turn: several are under way.
+    std::array<transport::Word, kDirectSends> taken;
+    uint64_t given = 0, left = 0;                                                             ///< In all.
+    bool hasLeft() const { return taken[left % kDirectSends].count() > left / kDirectSends; } ///< The next.
     std::atomic<uint64_t> pushed{0}, done{0};
   };
 
@@ -129,6 +131,7 @@ private:
   bool isReached(const Lined &queue, uint64_t number) const { return queue.reached->load() >= number; }
   /// False: not yet.
   bool run(Lined &queue, const Entry &entry);
+  void giveAhead(Lined &queue);
   bool hasWork() const;
   void releaseWaits();
   void reportWait(const Lined &queue);

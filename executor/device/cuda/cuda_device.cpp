@@ -3,8 +3,8 @@
 
 #include "executor/device/cuda/cuda_program.h"
 #include "executor/device/cuda/cuda_queues.h"
+#include "executor/device/cuda/far_sends.h"
 #include "executor/device/cuda/gpu_share.h"
-#include "executor/device/cuda/outgoing.h"
 #include "executor/device/cuda/queue_kernels.h"
 #include "kernels/cuda/gpu_library.h"
 #include "kernels/cuda/module.h"
@@ -81,8 +81,7 @@ public:
   ~CudaDevice() override {
     if (queues)
       queues->finish();
-    for (transport::Fabric *fabric : fabrics) // What was queued may go over them, which count here what has left.
-      fabric->awaitIdle();
+    farSends.reset(); // What was queued may go over fabrics.
   }
 
   // ---- memory
@@ -90,14 +89,15 @@ public:
   Result<Address> allocate(uint64_t bytes, std::string_view purpose) override {
     MAESTRO_ASSIGN(CUdeviceptr start, arena.allocate(bytes, purpose, queues->aside()));
     totalBytes += bytes;
-    return add({{start, false}, {}});
+    return add({{start, false}, {}, {start, false, bytes}});
   }
   Result<Address> adopt(const transport::Target &memory, uint64_t bytes) override {
     if (memory.memory && !memory.isOnDevice)
       MAESTRO_TRY(registerBulk(memory.memory, bytes));
     if (!memory.memory)
-      MAESTRO_TRY(openFabric(*memory.fabric));
-    return add({{reinterpret_cast<CUdeviceptr>(memory.memory), !memory.isOnDevice}, memory});
+      MAESTRO_TRY(farSends->open(*memory.fabric));
+    Spot start{reinterpret_cast<CUdeviceptr>(memory.memory), !memory.isOnDevice};
+    return add({start, memory, {start.address, start.isHost}});
   }
   uint64_t allocatedBytes() const override { return totalBytes + programs.scratchBytes(); }
 
@@ -158,7 +158,7 @@ public:
     if (runs.elementBytes == 0)
       return;
     if (isFar(to))
-      return send(queue, to, from, runs);
+      return farSends->send(*queues, queue, farTarget(to), blocks[from.block - 1].source, locate(from).address, runs);
     queues->enqueue(queue, [&](CUstream stream) { return copyRuns(stream, locate(to), locate(from), runs); });
   }
   void sum(Queue queue, Address to, std::span<const Address> parts, uint64_t floats) override {
@@ -214,7 +214,8 @@ public:
 private:
   struct Block {
     Spot start;
-    transport::Target far; ///< Where it is reached by a fabric.
+    transport::Target far;  ///< Where it is reached by a fabric.
+    FarSends::Block source; ///< As it is sent from.
   };
 
   CudaDevice(const CudaDeviceOptions &options, std::unique_ptr<cuda::Context> context, GpuShare share,
@@ -224,6 +225,11 @@ private:
         module(std::move(module)), kernels(kernels), arena(*this->context),
         programs(std::move(library), *this->context) {
     resolved.reserve(64); // More than most commands have.
+    farSends = std::make_unique<FarSends>(
+        *this->context, this->options,
+        [this](CUstream stream, std::byte *to, CUdeviceptr from, bool isHost, uint64_t bytes) {
+          return copyRun(stream, {reinterpret_cast<CUdeviceptr>(to), true}, {from, isHost}, bytes);
+        });
   }
 
   /// False where the program's calls are to be launched one by one.
@@ -342,46 +348,6 @@ private:
     return own.start;
   }
 
-  Status openFabric(transport::Fabric &opened) {
-    if (std::find(fabrics.begin(), fabrics.end(), &opened) != fabrics.end())
-      return Status();
-    fabrics.push_back(&opened);
-    if (opened.readsDevices())
-      return Status();
-    for (auto &queue : outgoing) {
-      MAESTRO_ASSIGN(auto block, PinnedBlock::create(*context, PinnedRing::kBytes));
-      queue = std::make_unique<Outgoing>(std::move(block), opened);
-    }
-    return Status();
-  }
-  void send(Queue queue, Address to, Address from, const Box &runs) {
-    if (farTarget(to).fabric->readsDevices())
-      return sendDirectly(queue, to, from, runs);
-    Outgoing &own = *outgoing[static_cast<size_t>(queue)];
-    RunCursor cursor(runs);
-    for (RunCursor::Run run; cursor.next(run);)
-      for (uint64_t at = 0; at < run.bytes && !queues->hasFailure();) {
-        uint64_t count = std::min(run.bytes - at, PinnedRing::kMaxPieceBytes);
-        auto piece = own.take(count, *options.abort, options.rank);
-        if (!piece)
-          return queues->fail(std::move(piece).takeStatus());
-        queues->enqueue(queue, [&](CUstream stream) {
-          return copyRun(stream, {reinterpret_cast<CUdeviceptr>(*piece), true},
-                         locate(from) + (run.source + static_cast<int64_t>(at)), count);
-        });
-        queues->mark(queue, entry::Send{farTarget(to) + (static_cast<uint64_t>(run.destination) + at), *piece, count,
-                                        &own.taken()});
-        at += count;
-      }
-  }
-
-  void sendDirectly(Queue queue, Address to, Address from, const Box &runs) {
-    RunCursor cursor(runs);
-    for (RunCursor::Run run; cursor.next(run) && !queues->hasFailure();)
-      queues->markSend(queue, {farTarget(to) + static_cast<uint64_t>(run.destination),
-                               reinterpret_cast<const std::byte *>((locate(from) + run.source).address), run.bytes});
-  }
-
   CudaDeviceOptions options;
   std::unique_ptr<cuda::Context> context;
   GpuShare share;
@@ -397,9 +363,8 @@ private:
     CUdeviceptr start = 0;
     uint64_t floats = 0;
   };
-  std::array<PartialSums, kQueues> partials;               ///< By queue.
-  std::vector<transport::Fabric *> fabrics;                ///< Where what is sent goes through.
-  std::array<std::unique_ptr<Outgoing>, kQueues> outgoing; ///< By queue; for the one that reads the host's memory.
+  std::array<PartialSums, kQueues> partials; ///< By queue.
+  std::unique_ptr<FarSends> farSends;
   std::unique_ptr<CudaQueues> queues;
 };
 

@@ -39,7 +39,8 @@ void CudaQueues::finish() {
 }
 
 void CudaQueues::lose(Status status) {
-  fail(std::move(status).withContext(context.name()));
+  Status failed = std::move(status).withContext(context.name());
+  fail(Status(failed.code(), std::string(failed.message()) + "; dmesg has the driver's reason (NVRM: Xid)"));
   if (courier)
     courier->lose();
 }

@@ -1,6 +1,7 @@
 #include "executor/device/cuda/cuda_segment.h"
 
 #include "cuda/context.h"
+#include "executor/device/cuda/rdma_memory.h"
 
 #include <fmt/format.h>
 
@@ -108,6 +109,7 @@ public:
     MAESTRO_CUDA_TRY(driver(), cuDeviceGet, &other, static_cast<int>(device) % count);
     return other == context->device() ? Status() : allowDevice(other);
   }
+  Result<transport::DeviceMemory> forNics() override { return memoryWrittenByNics(*context, base, mapped); }
 
 private:
   const cuda::Driver &driver() const { return context->driver(); }

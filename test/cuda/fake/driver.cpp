@@ -6,6 +6,7 @@
 #include "test/cuda/fake/objects.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,20 +19,38 @@ uint64_t fromEnvironment(const char *name, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+std::string textFromEnvironment(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
+}
+
 thread_local CUcontext current = nullptr;
 
 } // namespace
+
+/// Of "GPU:WORKS".
+std::pair<int, uint64_t> lost() {
+  int device = -1;
+  unsigned long long works = 0;
+  if (const char *text = std::getenv("MAESTRO_FAKE_CUDA_LOST");
+      text && std::sscanf(text, "%d:%llu", &device, &works) != 2)
+    complain("MAESTRO_FAKE_CUDA_LOST is not GPU:WORKS");
+  return {device, works};
+}
 
 const Settings &Settings::get() {
   static const Settings settings = {fromEnvironment("MAESTRO_FAKE_CUDA_SEED", 1),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_DELAY_US", 200),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_DEVICES", 2),
                                     fromEnvironment("MAESTRO_FAKE_CUDA_MEMORY", uint64_t{8} << 30),
-                                    fromEnvironment("MAESTRO_FAKE_CUDA_VERSION", 13000),
+                                    fromEnvironment("MAESTRO_FAKE_CUDA_VERSION", std::max(13000, CUDA_VERSION)),
                                     std::clamp<uint64_t>(fromEnvironment("CUDA_DEVICE_MAX_CONNECTIONS", 8), 1, 32),
                                     std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_EXPORT") == nullptr,
-                                    std::getenv("MAESTRO_FAKE_CUDA_NO_PEERS") == nullptr};
+                                    std::getenv("MAESTRO_FAKE_CUDA_NO_PEERS") == nullptr,
+                                    lost().first,
+                                    lost().second,
+                                    textFromEnvironment("MAESTRO_FAKE_CUDA_DMABUF")};
   return settings;
 }
 
@@ -55,6 +74,7 @@ namespace {
 struct Contexts {
   int uses[64] = {};
 } contexts;
+std::atomic<uint64_t> flushes{0};
 
 CUcontext contextOf(CUdevice device) { return reinterpret_cast<CUcontext>(&contexts.uses[device]); }
 CUdevice deviceOf(CUcontext context) { return static_cast<CUdevice>(reinterpret_cast<int *>(context) - contexts.uses); }
@@ -70,12 +90,14 @@ constexpr NamedError kErrors[] = {
     {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
      "CUDA-capable device(s) is/are busy or unavailable"},
     {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
      "peer access is not supported between these two devices"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
      "part or all of the requested memory range is already mapped"},
@@ -99,6 +121,8 @@ namespace {
 
 /// At exit, when whoever used the driver has given back all that it took.
 __attribute__((destructor)) void checkLeftovers() {
+  if (Settings::get().lostDevice >= 0) // Who has lost a GPU need not tidy up.
+    return;
   std::string text = Memory::get().leftovers();
   for (int uses : contexts.uses)
     if (uses > 0)
@@ -166,6 +190,17 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     *value = Settings::get().exports;
     break;
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+    *value = !Settings::get().dmaBuf.empty();
+    break;
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+    *value = Settings::get().dmaBuf == "ordered" ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+                                                 : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
+    break;
+  case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+    *value = Settings::get().dmaBuf == "flushed" ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST : 0;
+    break;
   case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
   case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     *value = 1;
@@ -226,9 +261,30 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
     return CUDA_ERROR_INVALID_VALUE;
   if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE && !Settings::get().exports)
     return CUDA_ERROR_NOT_SUPPORTED;
+  if (properties->allocFlags.gpuDirectRDMACapable && Settings::get().dmaBuf.empty())
+    return CUDA_ERROR_INVALID_VALUE;
   return Memory::get().create(handle, bytes, properties->location.id,
-                              properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+                              properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                              properties->allocFlags.gpuDirectRDMACapable);
 }
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t bytes, CUmemRangeHandleType type,
+                                       unsigned long long flags) {
+  Objects::requireContext("cuMemGetHandleForAddressRange");
+  constexpr size_t kPage = 4096;
+  if (address % kPage != 0 || bytes % kPage != 0 || bytes == 0)
+    complain("cuMemGetHandleForAddressRange of a part of a page");
+  if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || Settings::get().dmaBuf.empty() || flags != 0) // As before 12.8.
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return Memory::get().openForNics(static_cast<int *>(handle), address, bytes);
+}
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope scope) {
+  Objects::requireContext("cuFlushGPUDirectRDMAWrites");
+  if (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER || Settings::get().dmaBuf != "flushed")
+    return CUDA_ERROR_NOT_SUPPORTED;
+  ++flushes;
+  return CUDA_SUCCESS;
+}
+extern "C" uint64_t maestroFakeCudaFlushes() { return flushes; }
 CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type, unsigned long long) {
   return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

@@ -164,6 +164,11 @@ extern "C" __attribute__((visibility("default"))) uint64_t maestroFakeCudaGraphL
   return Objects::get().graphLaunches;
 }
 
+/// Of a call that is right: what the GPU of the thread's context has come to.
+static CUresult outcome() {
+  return isLost(Objects::requireContext("a call")) ? CUDA_ERROR_ECC_UNCORRECTABLE : CUDA_SUCCESS;
+}
+
 // ---- streams
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -171,24 +176,24 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
   if (flags != CU_STREAM_NON_BLOCKING)
     complain("cuStreamCreate of a stream that waits for the default stream");
   *stream = Objects::get().streams.add(std::make_unique<CUstream_st>(Objects::get().streamsMade++, device));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamDestroy(CUstream stream) {
   requireLive("cuStreamDestroy", stream).awaitIdle();
   Objects::get().streams.remove(stream, "cuStreamDestroy");
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamSynchronize(CUstream stream) {
   requireLive("cuStreamSynchronize", stream).awaitIdle();
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamQuery(CUstream stream) {
   requireLive("cuStreamQuery", stream);
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   requireLive("cuStreamWaitEvent", stream).await(Objects::get().events.require(event, "cuStreamWaitEvent"));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
   if (flags != CU_STREAM_WAIT_VALUE_GEQ)
@@ -198,17 +203,17 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
   wordAt("cuStreamWaitValue64", address, device);
   queue.push(Touches::Waits, [=] {
     auto &word = wordAt("cuStreamWaitValue64", address, device);
-    while (static_cast<int64_t>(word.load() - value) < 0)
+    while (static_cast<int64_t>(word.load() - value) < 0 && !isLost(device))
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   });
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned) {
   CUstream_st &queue = require("cuStreamWriteValue64", stream);
   CUdevice device = queue.device;
   wordAt("cuStreamWriteValue64", address, device);
   queue.push(Touches::Memory, [=] { wordAt("cuStreamWriteValue64", address, device).store(value); });
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 // ---- graphs
@@ -217,37 +222,37 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
     complain("cuStreamBeginCapture in a mode in which other threads' calls end it");
   require("cuStreamBeginCapture", stream).beginCapture();
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   auto items = require("cuStreamEndCapture", stream).endCapture();
   if (!items)
     return CUDA_ERROR_ILLEGAL_STATE;
   *graph = Objects::get().graphs.add(std::make_unique<CUgraph_st>(CUgraph_st{std::move(*items)}));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph, unsigned long long) {
   Objects::requireContext("cuGraphInstantiateWithFlags");
   const CUgraph_st &from = Objects::get().graphs.require(graph, "cuGraphInstantiateWithFlags");
   *made = Objects::get().graphExecs.add(std::make_unique<CUgraphExec_st>(CUgraphExec_st{from.items}));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   CUstream_st &queue = requireLive("cuGraphLaunch", stream);
   for (const CUstream_st::Item &item : Objects::get().graphExecs.require(graph, "cuGraphLaunch").items)
     queue.push(item.touches, item.work);
   ++Objects::get().graphLaunches;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
   Objects::requireContext("cuGraphExecDestroy");
   Objects::get().graphExecs.remove(graph, "cuGraphExecDestroy");
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuGraphDestroy(CUgraph graph) {
   Objects::requireContext("cuGraphDestroy");
   Objects::get().graphs.remove(graph, "cuGraphDestroy");
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 // ---- events
@@ -256,27 +261,27 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
   Objects::requireContext("cuEventCreate");
   *event = Objects::get().events.add(std::make_unique<CUevent_st>());
   (*event)->flags = flags;
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuEventDestroy(CUevent event) {
   Objects::requireContext("cuEventDestroy");
   Objects::get().events.remove(event, "cuEventDestroy");
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   requireLive("cuEventRecord", stream).record(Objects::get().events.require(event, "cuEventRecord"));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuEventQuery(CUevent event) {
   Objects::requireContext("cuEventQuery");
   auto last = Objects::get().events.require(event, "cuEventQuery").last;
-  return !last || last->timeNs != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return outcome() != CUDA_SUCCESS || !last || last->timeNs != 0 ? outcome() : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent event) {
-  Objects::requireContext("cuEventSynchronize");
+  CUdevice device = Objects::requireContext("cuEventSynchronize");
   if (auto last = Objects::get().events.require(event, "cuEventSynchronize").last)
-    awaitRecording(*last);
-  return CUDA_SUCCESS;
+    awaitRecording(*last, device);
+  return outcome();
 }
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   Objects::requireContext("cuEventElapsedTime");
@@ -287,7 +292,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   if (first.last->timeNs == 0 || second.last->timeNs == 0)
     return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>(static_cast<double>(second.last->timeNs - first.last->timeNs) * 1e-6);
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 // ---- copies
@@ -300,7 +305,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     check();
     std::memcpy(asPointer(to), asPointer(from), bytes);
   });
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
   CUstream_st &queue = require("cuMemcpy2DAsync", stream);
@@ -324,7 +329,7 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
     for (size_t row = 0; row < box.Height; ++row)
       std::memcpy(asPointer(to + row * box.dstPitch), asPointer(from + row * box.srcPitch), box.WidthInBytes);
   });
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   CUstream_st &queue = require("cuMemsetD8Async", stream);
@@ -337,7 +342,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
     check();
     std::memset(asPointer(to), value, bytes);
   });
-  return CUDA_SUCCESS;
+  return outcome();
 }
 
 // ---- kernels
@@ -348,13 +353,15 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   std::memcpy(&magic, image, sizeof magic);
   if (magic != 0xba55ed50 && magic != 0x464c457f) // A fat binary; ELF.
     return CUDA_ERROR_INVALID_VALUE;
+  if (Settings::get().version / 1000 < CUDA_VERSION / 1000) // Of the toolkit that compiled the kernels.
+    return CUDA_ERROR_INVALID_IMAGE;
   *module = reinterpret_cast<CUmodule>(Objects::get().modules.add(std::make_unique<int>(0)));
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuModuleUnload(CUmodule module) {
   Objects::requireContext("cuModuleUnload");
   Objects::get().modules.remove(reinterpret_cast<int *>(module), "cuModuleUnload");
-  return CUDA_SUCCESS;
+  return outcome();
 }
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   Objects::requireContext("cuModuleGetFunction");
@@ -364,9 +371,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 }
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute, CUfunction) {
   *value = 0;
-  return CUDA_SUCCESS;
+  return outcome();
 }
-CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return outcome(); }
 CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
                         unsigned blockY, unsigned blockZ, unsigned sharedBytes, CUstream stream, void **params,
                         void **extra) {
@@ -381,5 +388,5 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, uns
     if (!status.isOk())
       complain(std::string(kernel.name) + ": " + std::string(status.message()));
   });
-  return CUDA_SUCCESS;
+  return outcome();
 }

@@ -3,6 +3,7 @@
 #include "test/cuda/fake/fake.h"
 
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ CUresult Memory::reserve(CUdeviceptr *address, size_t bytes) {
   if (size_t behind = asNumber(room) + kGranule - start; behind > 0)
     ::munmap(asPointer(start + bytes), behind);
   std::lock_guard lock(mutex);
-  reserved[start] = bytes;
+  reserved[start] = {bytes};
   *address = start;
   return CUDA_SUCCESS;
 }
@@ -64,17 +65,20 @@ CUresult Memory::reserve(CUdeviceptr *address, size_t bytes) {
 CUresult Memory::unreserve(CUdeviceptr address, size_t bytes) {
   std::lock_guard lock(mutex);
   auto found = reserved.find(address);
-  if (found == reserved.end() || found->second != bytes)
+  if (found == reserved.end() || found->second.bytes != bytes)
     return CUDA_ERROR_INVALID_VALUE;
   auto inside = ranges.lower_bound(address);
   if (inside != ranges.end() && inside->first < address + bytes)
     complain("cuMemAddressFree: memory is still mapped there");
   ::munmap(asPointer(address), bytes);
+  if (found->second.file >= 0)
+    ::close(found->second.file);
   reserved.erase(found);
   return CUDA_SUCCESS;
 }
 
-CUresult Memory::create(CUmemGenericAllocationHandle *handle, size_t bytes, CUdevice device, bool isExportable) {
+CUresult Memory::create(CUmemGenericAllocationHandle *handle, size_t bytes, CUdevice device, bool isExportable,
+                        bool isForNics) {
   if (bytes == 0 || bytes % kGranule != 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex);
@@ -84,7 +88,7 @@ CUresult Memory::create(CUmemGenericAllocationHandle *handle, size_t bytes, CUde
   if (isExportable && file < 0)
     return CUDA_ERROR_OUT_OF_MEMORY;
   usedBytes += bytes;
-  physical[ *handle = ++lastHandle] = {bytes, device, file, true};
+  physical[ *handle = ++lastHandle] = {bytes, device, file, true, isForNics};
   return CUDA_SUCCESS;
 }
 
@@ -137,11 +141,16 @@ CUresult Memory::map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHa
     return CUDA_ERROR_INVALID_VALUE;
   --room;
   auto next = ranges.lower_bound(address);
-  if (address % kGranule != 0 || address + bytes > room->first + room->second ||
+  if (address % kGranule != 0 || address + bytes > room->first + room->second.bytes ||
       (next != ranges.end() && next->first < address + bytes))
     return CUDA_ERROR_INVALID_VALUE;
   if (int file = source->second.file; file >= 0) {
     ::mmap(asPointer(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0);
+  } else if (source->second.isForNics) {
+    auto offset = static_cast<off_t>(address - room->first);
+    ::mmap(asPointer(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fileOf(room->second), offset);
+    std::memset(asPointer(address), kRubbish, bytes);
+    ::mprotect(asPointer(address), bytes, PROT_NONE);
   } else {
     ::mmap(asPointer(address), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
            -1, 0);
@@ -150,6 +159,46 @@ CUresult Memory::map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHa
   }
   ++source->second.uses;
   ranges[address] = {bytes, Kind::Device, handle, 0};
+  return CUDA_SUCCESS;
+}
+
+int Memory::fileOf(Reservation &reservation) {
+  if (reservation.file < 0) {
+    reservation.file = ::memfd_create("fake GPU", MFD_CLOEXEC);
+    if (::ftruncate(reservation.file, static_cast<off_t>(reservation.bytes)) != 0)
+      complain("no file for memory that NICs read");
+  }
+  return reservation.file;
+}
+
+CUresult Memory::openForNics(int *descriptor, CUdeviceptr address, size_t bytes) {
+  std::lock_guard lock(mutex);
+  auto room = reserved.upper_bound(address);
+  if (room == reserved.begin())
+    return CUDA_ERROR_INVALID_VALUE;
+  --room;
+  int file = room->second.file;
+  uintptr_t position = address - room->first;
+  auto mapped = ranges.upper_bound(address);
+  if (mapped != ranges.begin())
+    --mapped;
+  for (uintptr_t at = address; at < address + bytes; ++mapped) {
+    if (mapped == ranges.end() || at < mapped->first || at >= mapped->first + mapped->second.bytes)
+      complain("cuMemGetHandleForAddressRange of what is not mapped as a whole");
+    const Physical &own = physical.at(mapped->second.handle);
+    if (!own.isForNics)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (own.file >= 0) {
+      file = own.file;
+      position = at - mapped->first;
+    }
+    at = mapped->first + mapped->second.bytes;
+    if (own.file >= 0 && at < address + bytes)
+      return CUDA_ERROR_NOT_SUPPORTED; // This driver of ours has no file for both.
+  }
+  *descriptor = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDWR | O_CLOEXEC); // A position of its own.
+  if (*descriptor < 0 || ::lseek(*descriptor, static_cast<off_t>(position), SEEK_SET) < 0)
+    return CUDA_ERROR_OPERATING_SYSTEM;
   return CUDA_SUCCESS;
 }
 

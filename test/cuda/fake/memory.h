@@ -23,12 +23,15 @@ public:
   CUresult reserve(CUdeviceptr *address, size_t bytes);
   CUresult unreserve(CUdeviceptr address, size_t bytes);
   /// Memory of a device; another process can open what is exportable.
-  CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, CUdevice device, bool isExportable);
+  CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, CUdevice device, bool isExportable,
+                  bool isForNics);
   CUresult release(CUmemGenericAllocationHandle handle);
   CUresult exportTo(int *descriptor, CUmemGenericAllocationHandle handle);
   CUresult import(CUmemGenericAllocationHandle *handle, int descriptor);
   CUresult map(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle);
   CUresult unmap(CUdeviceptr address, size_t bytes);
+  /// A descriptor whose position is where the range begins in its file (test/cuda/fake/nic.cpp maps it there).
+  CUresult openForNics(int *descriptor, CUdeviceptr address, size_t bytes);
   CUresult allow(CUdeviceptr address, size_t bytes, CUdevice device);
 
   CUresult allocateHost(void **pointer, size_t bytes);
@@ -57,16 +60,23 @@ private:
   struct Physical {
     size_t bytes;
     CUdevice device;
-    int file;     ///< −1: nobody else can open it.
-    bool isOwn;   ///< This process has created it.
+    int file;   ///< −1: nobody else can open it.
+    bool isOwn; ///< This process has created it.
+    bool isForNics = false;
     int uses = 1; ///< The creator's, and mappings.
+  };
+  /// Addresses, and a file for what is mapped there and has none of its own; −1: not yet.
+  struct Reservation {
+    size_t bytes = 0;
+    int file = -1;
   };
   void setAccess(bool allowed);
   void drop(CUmemGenericAllocationHandle handle);
+  static int fileOf(Reservation &reservation);
 
   std::mutex mutex;
   std::map<uintptr_t, Range> ranges;
-  std::map<uintptr_t, size_t> reserved;
+  std::map<uintptr_t, Reservation> reserved;
   std::map<CUmemGenericAllocationHandle, Physical> physical;
   CUmemGenericAllocationHandle lastHandle = 0;
   uint64_t usedBytes = 0;

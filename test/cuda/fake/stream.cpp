@@ -21,11 +21,32 @@ int64_t nowNs() {
       .count();
 }
 
+/// What a GPU has done on memory so far.
+std::atomic<uint64_t> &worksOf(CUdevice device) {
+  static std::array<std::atomic<uint64_t>, 64> works{};
+  return works[static_cast<size_t>(device)];
+}
+
+/// Counts work, of which the last one that a GPU does not survive wakes all that wait for it.
+bool survives(CUdevice device) {
+  ++worksOf(device);
+  if (!isLost(device))
+    return true;
+  std::lock_guard lock(recordingMutex);
+  recorded.notify_all();
+  return false;
+}
+
 } // namespace
 
-void maestro::cuda::fake::awaitRecording(const CUevent_st::Recording &recording) {
+bool maestro::cuda::fake::isLost(CUdevice device) {
+  const Settings &settings = Settings::get();
+  return device == settings.lostDevice && worksOf(device).load() > settings.lostAfter;
+}
+
+void maestro::cuda::fake::awaitRecording(const CUevent_st::Recording &recording, CUdevice device) {
   std::unique_lock lock(recordingMutex);
-  recorded.wait(lock, [&] { return recording.timeNs.load() != 0; });
+  recorded.wait(lock, [&] { return recording.timeNs.load() != 0 || isLost(device); });
 }
 
 WorkQueue &WorkQueue::next(CUdevice device) {
@@ -114,7 +135,7 @@ void CUstream_st::record(CUevent_st &event) {
 
 void CUstream_st::await(const CUevent_st &event) {
   if (event.last)
-    push(Touches::Waits, [recording = event.last] { awaitRecording(*recording); });
+    push(Touches::Waits, [recording = event.last, device = device] { awaitRecording(*recording, device); });
 }
 
 void CUstream_st::serve() {
@@ -129,7 +150,8 @@ void CUstream_st::serve() {
     busy = true;
     lock.unlock();
     queue.reach(item.place);
-    if (item.touches == Touches::Memory) {
+    if (isLost(device) || (item.touches == Touches::Memory && !survives(device))) {
+    } else if (item.touches == Touches::Memory) {
       auto bits = philox4x32({static_cast<uint32_t>(count++), static_cast<uint32_t>(number), 0, 0},
                              {static_cast<uint32_t>(settings.seed), static_cast<uint32_t>(settings.seed >> 32)});
       if (settings.delayUs > 0)

@@ -26,6 +26,9 @@ struct CUevent_st {
 
 namespace maestro::cuda::fake {
 
+/// Whether the GPU has failed for good, as MAESTRO_FAKE_CUDA_LOST says: then it does nothing, and calls say so.
+bool isLost(CUdevice device);
+
 /// A queue between the host and a GPU, which streams share where there are more of them: what is behind a wait that has
 /// not ended stays there, whatever stream it is of.
 class WorkQueue {
@@ -94,7 +97,7 @@ struct CUgraphExec_st {
 
 namespace maestro::cuda::fake {
 
-/// Returns when the event has been reached.
-void awaitRecording(const CUevent_st::Recording &recording);
+/// Returns when the event has been reached, or the GPU of who waits is lost.
+void awaitRecording(const CUevent_st::Recording &recording, CUdevice device);
 
 } // namespace maestro::cuda::fake

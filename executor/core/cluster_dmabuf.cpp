@@ -1,0 +1,131 @@
+#include "executor/core/cluster_dmabuf.h"
+
+#include "base/bytes.h"
+#include "base/host_name.h"
+#include "executor/core/cluster_bulk.h"
+#include "executor/core/rank_device.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace maestro::executor {
+namespace {
+
+using Bytes = transport::Control::Bytes;
+
+constexpr const char *kVariable = "MAESTRO_CUDA_DMABUF";
+constexpr uint64_t kTrialBytes = 4096;
+
+/// What a process says of itself, and what then holds for all.
+struct DmaBufWord {
+  bool isUsed = false, isForced = false;
+  std::string why; ///< Why not; empty: it can.
+
+  Bytes encode() const {
+    ByteWriter writer;
+    return writer.number<uint8_t>(isUsed).number<uint8_t>(isForced).text(why).take();
+  }
+  static DmaBufWord decode(std::span<const std::byte> bytes) {
+    ByteReader reader(bytes);
+    DmaBufWord word;
+    word.isUsed = reader.number<uint8_t>() != 0;
+    word.isForced = reader.number<uint8_t>() != 0;
+    word.why = reader.text();
+    return word;
+  }
+  /// The first reason why not.
+  static DmaBufWord judge(const std::vector<Bytes> &records) {
+    DmaBufWord all;
+    for (const Bytes &record : records) {
+      DmaBufWord each = decode(record);
+      all.isUsed |= each.isUsed;
+      all.isForced |= each.isForced;
+      if (each.isUsed && all.why.empty())
+        all.why = std::move(each.why);
+    }
+    return all;
+  }
+};
+
+/// Whether the NIC takes memory of the GPUs of the ranks that are here.
+Status tryGpus(const plan::Plan &plan, const World &world, transport::Network *network) {
+  if (!network)
+    return Status::internal("ranks that share no memory, and no network between them");
+  transport::RankRange here = world.reach().ranksHere();
+  for (uint32_t rank = here.first; rank < here.end; ++rank) {
+    MAESTRO_ASSIGN(auto trial, createDeviceSegment(plan, rank, kTrialBytes));
+    MAESTRO_ASSIGN(transport::DeviceMemory memory, trial->forNics());
+    MAESTRO_TRY(network->tryDevice(memory));
+  }
+  return Status();
+}
+
+/// Bulk that a NIC writes; it lets go of it first.
+class PlacedSegment : public DeviceSegment {
+public:
+  PlacedSegment(transport::Network &network, uint32_t rank, std::unique_ptr<DeviceSegment> segment)
+      : network(network), rank(rank), segment(std::move(segment)) {}
+  ~PlacedSegment() override { network.removeBulk(rank); }
+  std::byte *address() const override { return segment->address(); }
+  Result<int> descriptor() override { return segment->descriptor(); }
+  Status allow(uint32_t device) override { return segment->allow(device); }
+  Result<transport::DeviceMemory> forNics() override { return segment->forNics(); }
+
+private:
+  transport::Network &network;
+  const uint32_t rank;
+  std::unique_ptr<DeviceSegment> segment;
+};
+
+} // namespace
+
+Result<std::unique_ptr<DeviceSegment>> DmaBufWay::place(uint32_t rank, std::unique_ptr<DeviceSegment> segment) {
+  MAESTRO_ASSIGN(transport::DeviceMemory memory, segment->forNics());
+  MAESTRO_TRY(network->placeBulk(rank, memory));
+  return std::unique_ptr<DeviceSegment>(std::make_unique<PlacedSegment>(*network, rank, std::move(segment)));
+}
+
+Status DmaBufWay::exchange() {
+  MAESTRO_TRY(tellBulk(world, control, network));
+  if (network)
+    network->readDevices();
+  return Status();
+}
+
+Result<DmaBufChoice> openDmaBuf(const plan::Plan &plan, transport::Control &control, World &world,
+                                transport::Network *network) {
+  if (!haveOwnMemory(plan))
+    return DmaBufChoice();
+  const char *text = std::getenv(kVariable);
+  std::string_view wanted = text ? text : "";
+  if (!wanted.empty() && wanted != "never" && wanted != "always")
+    return Status::invalidInput(fmt::format("{}={}: never or always is to be said, or nothing", kVariable, wanted));
+
+  DmaBufWord own;
+  own.isUsed = !farBulkPeers(world, control).empty();
+  own.isForced = wanted == "always";
+  if (own.isUsed) {
+    Status status =
+        wanted == "never" ? Status::unavailable(std::string(kVariable) + "=never") : tryGpus(plan, world, network);
+    if (!status.isOk())
+      own.why = fmt::format("process {} ({}): {}", control.process(), hostName(), status.message());
+  }
+  MAESTRO_ASSIGN(Bytes said, control.askForAll(own.encode(), [](const std::vector<Bytes> &all) {
+    return DmaBufWord::judge(all).encode();
+  }));
+  DmaBufWord all = DmaBufWord::decode(said);
+  if (!all.isUsed)
+    return DmaBufChoice();
+  if (!all.why.empty()) {
+    if (all.isForced)
+      return Status::unavailable(fmt::format("{}=always: {}", kVariable, all.why));
+    return DmaBufChoice{nullptr, all.why};
+  }
+  return DmaBufChoice{std::make_unique<DmaBufWay>(control, world, network), ""};
+}
+
+} // namespace maestro::executor
