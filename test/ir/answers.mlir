@@ -38,5 +38,10 @@ func.func @reuse(%x: !nn.tensor<[n, 4], f32>, %row: !nn.tensor<[4], f32>, %label
   // CHECK: nn.rms_norm_grad {{.*}}nn.accumulate = "1"
   %6:2 = nn.rms_norm %x, %row {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (!nn.tensor<[n, 4], f32>, !nn.tensor<[4], f32>) -> (!nn.tensor<[n, 4], f32>, !nn.tensor<[n], f32>)
   %7:2 = nn.rms_norm_grad %x, %x, %6#1, %row {axis = 1 : i64} : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>, !nn.tensor<[n], f32>, !nn.tensor<[4], f32>) -> (!nn.tensor<[n, 4], f32>, !nn.tensor<[4], f32>)
+  // Of the table, as much as is added.
+  // CHECK: nn.gather_grad {{.*}}nn.bytes = "40*n"
+  %8 = nn.gather_grad %labels, %x {axis = 0 : i64} : (!nn.tensor<[n], i64>, !nn.tensor<[n, 4], f32>) -> !nn.tensor<[1000, 4], f32>
+  // CHECK: nn.glu_grad {{.*}}nn.reuse
+  %9:2 = nn.glu_grad %x, %3, %5 {activation = "silu"} : (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>) -> (!nn.tensor<[n, 4], f32>, !nn.tensor<[n, 4], f32>)
   return
 }
