@@ -87,20 +87,23 @@ CommunicationCost inStages(std::span<const LevelStep> steps) {
   return cost;
 }
 
-/// Steps of at most eight devices, as far as degrees have such divisors.
+/// Levels of more than eight devices are several steps of at most four, as far as their degrees have such divisors.
 std::vector<LevelStep> divided(std::span<const LevelStep> steps) {
-  constexpr uint32_t kMost = 8; // A rank has memory, words and perhaps a communicator for each peer.
+  // A rank has memory, words and perhaps a communicator for each peer; NCCL's way has 13 of these (transport/nccl).
+  constexpr uint32_t kAlone = 8, kMost = 4;
   std::vector<LevelStep> all;
-  for (LevelStep step : steps)
-    while (step.degree > 1) {
-      uint32_t factor = std::min(step.degree, kMost);
-      while (step.degree % factor != 0)
+  for (const LevelStep &step : steps) {
+    uint32_t left = step.degree;
+    while (left > 1) {
+      uint32_t factor = step.degree <= kAlone ? left : kMost;
+      while (left % factor != 0)
         --factor;
       if (factor == 1) // A prime, or a product of primes that are too large.
-        factor = step.degree;
+        factor = left;
       all.push_back({step.level, factor});
-      step.degree /= factor;
+      left /= factor;
     }
+  }
   return all;
 }
 

@@ -34,8 +34,9 @@ enum class Collective : uint8_t { AllReduce, AllGather };
 CommunicationCost collectiveCost(Collective collective, std::span<const uint32_t> devices, const Machine &machine);
 
 /// In which stages gradients are summed over replicas at `devices` (one of each replica, in the order of the sum): the
-/// degrees of plan/sum_turns.h. A stage a level, innermost first, divided where more than eight devices would meet; one
-/// stage where devices do not ascend, or groups of a level differ in size. Empty: there are fewer than two.
+/// degrees of plan/sum_turns.h. A stage a level, innermost first; several of at most four where more than eight devices
+/// would meet; one stage where devices do not ascend, or groups of a level differ in size. Empty: there are fewer than
+/// two.
 std::vector<uint32_t> sumDegrees(std::span<const uint32_t> devices, const Machine &machine);
 
 /// A step's gradients summed over these replicas. In one process each stages its own (read, written), adds its share of

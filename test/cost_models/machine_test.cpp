@@ -104,12 +104,12 @@ TEST(Machine, FewMeetInAStage) {
     return sumDegrees(first(devices), machine);
   };
   EXPECT_EQ(degreesOf(8), (std::vector<uint32_t>{8}));
-  EXPECT_EQ(degreesOf(12), (std::vector<uint32_t>{6, 2}));
+  EXPECT_EQ(degreesOf(12), (std::vector<uint32_t>{4, 3}));
   EXPECT_EQ(degreesOf(13), (std::vector<uint32_t>{13}));
   EXPECT_EQ(degreesOf(26), (std::vector<uint32_t>{2, 13}));
-  EXPECT_EQ(degreesOf(1024), (std::vector<uint32_t>{8, 8, 8, 2}));
+  EXPECT_EQ(degreesOf(1024), (std::vector<uint32_t>{4, 4, 4, 4, 4}));
   // As many bytes as in one stage, and two latencies more for each of the others.
-  EXPECT_NEAR(reductionCost(first(1024), machine).of(bytes(1e9)).value, 8 * 5e-6 + 2 * 1023.0 / 1024 * 1e9 / 10e9,
+  EXPECT_NEAR(reductionCost(first(1024), machine).of(bytes(1e9)).value, 10 * 5e-6 + 2 * 1023.0 / 1024 * 1e9 / 10e9,
               1e-9);
 }
 
