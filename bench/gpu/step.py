@@ -61,7 +61,7 @@ def bytes_moved(kernel: str, inputs: list, outputs: list) -> int:
     if kernel in ("gather", "gather_nd", "slice"):
         return sum(sizes) - sizes[0] + min(sizes[0], sizes[-1])
     if kernel in ("gather_grad", "gather_nd_grad"):
-        return sum(sizes[:-1]) + 2 * min(sizes[-2], sizes[-1])
+        return sum(sizes[:-1]) + min(sizes[-2], sizes[-1])
     return sum(sizes)
 
 

@@ -31,8 +31,7 @@ def least_seconds(plan, numbers, devices):
 
 
 def moved(document):
-    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write. Of a tensor that is
-    looked up in, or cut, what is taken counts."""
+    """Of the largest micro-batches, by program: what it is said to move, and what its calls read and write."""
     for executable in document["executables"]:
         plan = step.Plan(document, {})
         bounds = {bound["symbol"]: bound["value"] for bound in executable["bounds"]}
@@ -41,9 +40,8 @@ def moved(document):
             if program["kind"] in ("Evaluate", "Forward", "Backward", "WeightGradient"):
                 done = 0
                 for call in program["calls"]:
-                    takes = document["kernels"][call["kernel"]] in ("gather", "slice")
-                    shapes = [plan.shape(executable, buffer) for buffer in call["outputs" if takes else "inputs"] + call["outputs"]]
-                    done += sum(step.elements(shape) * step.SIZES[shape[0]] for shape in shapes if shape)
+                    inputs, outputs = ([plan.shape(executable, buffer) for buffer in call[which]] for which in ("inputs", "outputs"))
+                    done += step.bytes_moved(document["kernels"][call["kernel"]], inputs, outputs)
                 yield f"{executable['name']}, {program['kind']}", plan.value(program["memory_bytes"]), done
 
 
