@@ -217,9 +217,7 @@ TEST_P(CollectivesTest, ReductionsSumInTheOrderOfMembersAndStages) {
                         {{3}, {}, 1 << 20},
                         {{2, 2}, {1000, 1, 0, 777}, 1 << 20},
                         {{2, 3}, {4096, 33, 10000, 1}, 16 << 10},
-                        {{3, 2}, {12345, 1, 1, 1, 54321}, 64 << 10},
                         {{2, 2, 2}, {5000, 70, 3}, 16 << 10},
-                        {{2, 2, 2}, {5}, 1 << 20},
                         {{16}, {3000}, 4 << 10}};
   for (const Case &each : cases) {
     uint32_t members = plan::SumStages(each.degrees).members();
