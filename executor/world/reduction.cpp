@@ -1,7 +1,5 @@
 #include "executor/world/reduction.h"
 
-#include "plan/sum_turns.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -26,6 +26,7 @@
 #pragma once
 
 #include "executor/device/device.h"
+#include "plan/sum_turns.h"
 #include "transport/segments.h"
 
 #include <cstdint>
@@ -50,8 +51,8 @@ struct ReductionDescription {
   std::string name; ///< For errors.
   std::vector<ReductionMember> members;
   std::vector<uint32_t> degrees = {}; ///< Of stages; their product is the number of members. Empty: one stage.
-  uint64_t stagingBytes = 8 << 20;    ///< At most, per member.
-  uint64_t blockFloats = 64 << 10;    ///< Summed and then written to peers, so that they stay in a processor's cache.
+  uint64_t stagingBytes = plan::kSumStagingBytes; ///< At most, per member.
+  uint64_t blockFloats = 64 << 10; ///< Summed and then written to peers, so that they stay in a processor's cache.
 };
 
 class Reduction {

@@ -150,8 +150,8 @@ void CUstream_st::serve() {
     busy = true;
     lock.unlock();
     queue.reach(item.place);
-    if (isLost(device) || (item.touches == Touches::Memory && !survives(device))) {
-    } else if (item.touches == Touches::Memory) {
+    bool touchesMemory = item.touches == Touches::Memory, works = touchesMemory ? survives(device) : !isLost(device);
+    if (works && touchesMemory) {
       auto bits = philox4x32({static_cast<uint32_t>(count++), static_cast<uint32_t>(number), 0, 0},
                              {static_cast<uint32_t>(settings.seed), static_cast<uint32_t>(settings.seed >> 32)});
       if (settings.delayUs > 0)
@@ -159,7 +159,7 @@ void CUstream_st::serve() {
       Memory::get().open();
       item.work();
       Memory::get().close();
-    } else {
+    } else if (works) {
       item.work();
     }
     queue.leave(item.place);
