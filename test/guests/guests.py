@@ -31,6 +31,7 @@ QEMU = "qemu-system-x86_64"
 EARLY_MODULES = ["virtio_pci", "9pnet_virtio", "9p"]
 LATE_MODULES = ["virtio_net", "crc32_generic", "rdma_rxe"]
 BOOT_SECONDS, POLL_SECONDS = 120, 0.05
+LOOK_SECONDS = 1  # So often a guest looks for commands by itself: a look takes it tens of milliseconds of a processor.
 PROJECT = pathlib.Path(__file__).resolve().parents[2]  # It may lie in a folder that guests have for themselves.
 # Of the environment of who asks; the rest is the guest's own.
 PASSED_ON = ("MAESTRO_", "MASTER_", "RANK", "WORLD_SIZE", "OMP_", "GTEST_", "LD_", "FI_", "PATH")
@@ -62,6 +63,7 @@ inside ip link set eth0 mtu 4200 up
 inside rdma link add rxe0 type rxe netdev eth0
 ulimit -l unlimited
 cd .{jobs}
+exec 3</dev/ttyS1
 /bin/busybox touch ready
 while :; do
   for script in *.sh; do
@@ -74,7 +76,7 @@ while :; do
       /bin/busybox mv "$job.ending" "$job.status"
     ) &
   done
-  /bin/busybox sleep {poll}
+  read -t {poll} _ <&3
 done
 """
 
@@ -127,7 +129,7 @@ def initial_system(modules: pathlib.Path, number: int, folder: pathlib.Path, job
     early = module_files(modules, EARLY_MODULES)
     late = [file for file in module_files(modules, LATE_MODULES) if file not in early]
     script = INIT.format(early="\n".join(f"busybox insmod /{file.name}" for file in early), number=number, address=address(number), folder=folder, project=PROJECT,
-                         late="\n".join(f"/bin/busybox insmod /root{file}" for file in late), jobs=jobs, poll=POLL_SECONDS)
+                         late="\n".join(f"/bin/busybox insmod /root{file}" for file in late), jobs=jobs, poll=LOOK_SECONDS)
     busybox = shutil.which("busybox")
     files = {name: (0o40755, b"") for name in ("bin", "dev", "proc", "root")}
     files["bin/busybox"] = (0o100755, pathlib.Path(busybox).read_bytes())
@@ -143,6 +145,18 @@ def end_with_parent() -> None:
 # ---- Commands in a guest: files in a folder that both see -----------------------------------------------------------
 
 
+def ring(jobs: pathlib.Path) -> None:
+    """A line on the guest's second serial port: there is a command. Its terminal echoes what has come, and until then the line is not closed."""
+    with socket.socket(socket.AF_UNIX) as bell:
+        bell.settimeout(LOOK_SECONDS)
+        try:
+            bell.connect(str(jobs / "bell"))
+            bell.sendall(b"\n")
+            bell.recv(1)
+        except OSError:  # Others ring.
+            pass
+
+
 class Command:
     """A command in the guest whose jobs folder this is."""
 
@@ -153,6 +167,7 @@ class Command:
         script.write_text("\n".join([*lines, f"cd {shlex.quote(os.getcwd())} 2>/dev/null || cd {shlex.quote(str(jobs.parent))}",
                                      "exec " + shlex.join(map(str, words))]) + "\n")
         script.rename(self.path.with_suffix(".sh"))
+        ring(jobs)
 
     def status(self) -> int | None:
         try:
@@ -222,7 +237,7 @@ class Guests:
         share = "local,path={},mount_tag={},security_model=none,multidevs=remap"
         self.machines.append(subprocess.Popen(
             [QEMU, "-machine", "accel=tcg", "-cpu", "Nehalem", "-smp", "1", "-m", str(self.megabytes), "-nodefaults", "-no-reboot", "-display", "none",
-             "-serial", f"file:{jobs}/console", "-monitor", f"unix:{jobs}/monitor,server,nowait", "-kernel", kernel, "-initrd", jobs / "initial", "-append", "console=ttyS0 quiet panic=-1",
+             "-serial", f"file:{jobs}/console", "-serial", f"unix:{jobs}/bell,server,nowait", "-monitor", f"unix:{jobs}/monitor,server,nowait", "-kernel", kernel, "-initrd", jobs / "initial", "-append", "console=ttyS0 quiet panic=-1",
              "-netdev", f"socket,id=cable,fd={cable}", "-device", f"virtio-net-pci,netdev=cable,romfile=,mac=52:54:00:4d:00:{number + 1:02x}",
              "-virtfs", share.format("/", "root") + ",readonly=on", "-virtfs", share.format(PROJECT, "project") + ",readonly=on", "-virtfs", share.format(self.folder, "folder")],
             stdin=subprocess.DEVNULL, stdout=open(jobs / "qemu", "wb"), stderr=subprocess.STDOUT, pass_fds=[cable], preexec_fn=end_with_parent))
