@@ -146,7 +146,7 @@ def predicted(scratch, plan, *arguments) -> list[dict]:
 def executed(scratch, plan, name: str, *arguments, steps: int = STEPS):
     """(metrics' lines, the trace's events, the prediction of the same samples) of a run."""
     out, trace = scratch.path / name, scratch.path / f"{name}.json"
-    scratch.bench(600).succeed("maestro-run", plan, "--out", out, "--trace", trace, "--steps", steps, "--quiet", *arguments)
+    scratch.bench(600).succeed("maestro-run", plan, "--out", out, "--overwrite", "--trace", trace, "--steps", steps, "--quiet", *arguments)
     return metrics(out), json.loads(trace.read_text())["traceEvents"], predicted(scratch, plan, "--measured", trace)
 
 
@@ -168,10 +168,10 @@ def planned_and_static(job: Job) -> tuple[pathlib.Path, pathlib.Path]:
     return plan, static_split(job, plan)
 
 
-def both_asleep(scratch, plans) -> tuple[dict, dict]:
-    """The planner's layout asleep, and the static split in file order, at the same factor."""
+def both_asleep(scratch, plans, each=map) -> tuple[dict, dict]:
+    """The planner's layout asleep, and the static split in file order, at the same factor; one after the other, unless `each` is another map."""
     factor = sleep_factor(predicted(scratch, plans[0]))
-    return tuple(asleep(scratch, plan, plan.stem, factor, *flags) for plan, flags in zip(plans, ([], ["--file-order"])))
+    return tuple(each(lambda plan, flags: asleep(scratch, plan, plan.stem, factor, *flags), plans, ([], ["--file-order"])))
 
 
 def show_simulated(scratch) -> None:
@@ -204,16 +204,15 @@ def distillation(scratch) -> pathlib.Path:
                                 "student.micro_batch=4", "--quiet")
 
 
-def ahead_and_waiting(scratch) -> tuple[dict, dict]:
+def ahead_and_waiting(scratch, plan, each=map) -> tuple[dict, dict]:
     """The distillation asleep: the teacher running ahead, and waiting at each step's end."""
-    plan = distillation(scratch)
     factor = sleep_factor(predicted(scratch, plan))
-    return (asleep(scratch, plan, "ahead", factor, steps=8), asleep(scratch, plan, "waiting", factor, "--wait-for-steps", steps=8))
+    return tuple(each(lambda name, flags: asleep(scratch, plan, name, factor, *flags, steps=8), ("ahead", "waiting"), ([], ["--wait-for-steps"])))
 
 
 def show_ahead(scratch) -> None:
     print("\nrun-ahead asleep: a student on a device of its own, a frozen teacher on others")
-    for name, found in zip(("running ahead", "waiting at the step's end"), ahead_and_waiting(scratch)):
+    for name, found in zip(("running ahead", "waiting at the step's end"), ahead_and_waiting(scratch, distillation(scratch))):
         student = max(found["idle"])
         print(f"  {name:26s} step {found['executed']:.3f} s (simulated {found['simulated']:.3f} s)   student idle "
               f"{found['idle'][student]:.1%} (simulated {found['simulated idle'][student]:.1%})   "

@@ -1,8 +1,9 @@
 """What is predicted is what runs, and overlap is worth what is said: kernels sleep, everything else is real.
 
-Medians over steps; a step is made long against a machine's jitter by the factor that tasks sleep.
+Medians over steps; a step is made long against a machine's jitter by the factor that tasks sleep. Runs that sleep do so side by side.
 """
 
+import concurrent.futures
 import sys
 
 import runs
@@ -32,14 +33,13 @@ def until(good, attempt):
     return found
 
 
-def judge_orders(scratch, devices, least_gain):
+def judge_orders(scratch, devices, plans, least_gain, each):
     def good(found):
         wave, file = found
         return (close(wave) and close(file) and file["executed"] >= least_gain * wave["executed"]
                 and wave["scheduling"] <= MOST_SCHEDULING)
 
-    plans = overlap.planned_and_static(overlap.mix(scratch, devices))
-    wave, file = until(good, lambda: overlap.both_asleep(scratch, plans))
+    wave, file = until(good, lambda: overlap.both_asleep(scratch, plans, each))
     scratch.check(f"{devices} devices: the planner's layout takes its simulated time", close(wave), phrase(wave))
     scratch.check(f"{devices} devices: a static split takes its simulated time", close(file), phrase(file))
     gain, simulated = file["executed"] / wave["executed"], file["simulated"] / wave["simulated"]
@@ -48,12 +48,12 @@ def judge_orders(scratch, devices, least_gain):
     scratch.check(f"{devices} devices: scheduling", wave["scheduling"] <= MOST_SCHEDULING, f"{wave['scheduling']:.2%} of the step")
 
 
-def judge_ahead(scratch):
+def judge_ahead(scratch, plan, each):
     def idle(found):
         return found["idle"][max(found["idle"])]
 
     ahead, waiting = until(lambda found: close(found[0]) and close(found[1]) and idle(found[0]) <= MOST_IDLE,
-                           lambda: overlap.ahead_and_waiting(scratch))
+                           lambda: overlap.ahead_and_waiting(scratch, plan, each))
     scratch.check("running ahead takes its simulated time", close(ahead), phrase(ahead))
     scratch.check("waiting takes its simulated time", close(waiting), phrase(waiting))
     scratch.check("a student whose teacher runs ahead is hardly idle", idle(ahead) <= MOST_IDLE, f"{idle(ahead):.1%} of a steady step")
@@ -62,9 +62,12 @@ def judge_ahead(scratch):
 
 def main() -> int:
     scratch = runs.Scratch("overlap")
-    judge_orders(scratch, 2, 1.0)
-    judge_orders(scratch, 16, LEAST_GAIN)
-    judge_ahead(scratch)
+    few, many = (overlap.planned_and_static(overlap.mix(scratch, devices)) for devices in (2, 16))  # First: planning does not sleep.
+    ahead = overlap.distillation(scratch)
+    with concurrent.futures.ThreadPoolExecutor() as judges, concurrent.futures.ThreadPoolExecutor(6) as sleepers:
+        for judged in [judges.submit(judge_orders, scratch, 2, few, 1.0, sleepers.map), judges.submit(judge_orders, scratch, 16, many, LEAST_GAIN, sleepers.map),
+                       judges.submit(judge_ahead, scratch, ahead, sleepers.map)]:
+            judged.result()
     return scratch.finish()
 
 
