@@ -43,6 +43,8 @@ def main() -> int:
     plans = [predictions.called(scratch, predictions.EXAMPLES[name]) for name in CASES]
     device = predictions.profile(scratch, "--seconds", 0.003, *plans)
     lines = device.read_text().splitlines()
+    products = "native" if runs.multiplies_bf16() else "widened"
+    scratch.check(f"the profile says of the processor's bf16: {products}", f"bf16_products: {products}" in lines)
     for kernel in ("matmul", "matmul transposed", "attention_grad causal", "layer_norm", "layer_norm_grad", "gelu tanh", "add", "gather", "cross_entropy_grad"):
         for threads in {1, os.cpu_count()}:
             scratch.check(f"the profile has calls of {kernel} with {threads} threads",

@@ -60,3 +60,8 @@ def exported(case) -> pathlib.Path:
 
 def summary(bench: Bench, plan: pathlib.Path) -> dict:
     return json.loads(bench.succeed("maestro-dump", plan, "--format", "json").stdout)
+
+
+def multiplies_bf16() -> bool:
+    """Whether the processor has the instructions for which the CPU library's products of bf16 need no copies."""
+    return "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text().split() and "DNNL_MAX_CPU_ISA" not in os.environ
