@@ -14,6 +14,7 @@ Status 0: no row is WRONG or a CRASH; 1: some are.
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import importlib
 import json
@@ -68,6 +69,8 @@ def import_once() -> None:
     warm_up()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
+    gc.set_threshold(200_000)  # As in export.py.
+    gc.freeze()
 
 
 def warm_up() -> None:
