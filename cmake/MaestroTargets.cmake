@@ -114,6 +114,7 @@ function(maestro_add_test name)
   cmake_parse_arguments(ARG "" "HEADERS" "SOURCES;DEPS;ARGS;LABELS" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${ARG_SOURCES} ${sanitizer_options})
+  set_target_properties(${name} PROPERTIES ${maestro_unity})
   target_compile_options(${name} PRIVATE ${maestro_warnings})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} fmt::fmt GTest::gtest_main GTest::gmock)
   if(NOT ARG_HEADERS)
@@ -133,10 +134,10 @@ endfunction()
 
 # maestro_add_fuzzer(npy SOURCES npy.cpp DEPS maestro_executor_data)
 # A target of test/fuzz with the seeds test/fuzz/seeds/npy. With MAESTRO_FUZZ a libFuzzer program in build/fuzz/fuzz that
-# ctest runs for a minute; otherwise a program that replays the seeds and mutations of them. READER: the libFuzzer program
+# ctest runs for a minute; otherwise a program that replays the seeds and MUTATIONS of each (3000). READER: the libFuzzer program
 # is quick to build, and the other presets' tests run it too, for 15 seconds.
 function(maestro_add_fuzzer name)
-  cmake_parse_arguments(ARG "READER" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "READER" "MUTATIONS" "SOURCES;DEPS" ${ARGN})
   set(seeds "${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name}")
   if(MAESTRO_FUZZ)
     add_executable(fuzz_${name} ${ARG_SOURCES} ${sanitizer_options})
@@ -149,7 +150,7 @@ function(maestro_add_fuzzer name)
   else()
     add_executable(fuzz_${name} ${ARG_SOURCES} "${CMAKE_CURRENT_SOURCE_DIR}/replay.cpp" ${sanitizer_options})
     set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
-    add_test(NAME fuzz_${name} COMMAND fuzz_${name} "${seeds}")
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} "${seeds}" ${ARG_MUTATIONS})
     if(ARG_READER AND MAESTRO_PLANNER)
       maestro_add_python_test(libfuzzer_${name} SCRIPT libfuzzer.py
         ARGS "${PROJECT_SOURCE_DIR}/build/fuzz/fuzz/${name}" 15 LABELS fuzz COST 16)
