@@ -27,8 +27,6 @@ function(maestro_add_guided_fuzzer name)
   endforeach()
 
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}")
-  # What is searched for are new ways through our own functions; those of MLIR's and the standard library's templates would be most of the code.
-  file(CONFIGURE OUTPUT "${folder}/ours.txt" CONTENT "src:*\nfun:_ZN7maestro*\nfun:_ZNK7maestro*\nfun:_ZZN7maestro*\nfun:_ZZNK7maestro*\nfun:LLVMFuzzer*\n")
   set(objects)
   foreach(batch RANGE 3) # Four files: two for each of two cores.
     set(text "// Generated: several sources as one.\n")
@@ -45,10 +43,10 @@ function(maestro_add_guided_fuzzer name)
     set(definitions "$<TARGET_PROPERTY:${ARG_OF},COMPILE_DEFINITIONS>")
     add_custom_command(OUTPUT "${folder}/part${batch}.o"
       COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} "${MAESTRO_CLANG}" -std=c++20 -O1 -DNDEBUG -fPIC -fvisibility=hidden
-              -fvisibility-inlines-hidden -fsanitize=fuzzer-no-link "-fsanitize-coverage-allowlist=${folder}/ours.txt" -w "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
+              -fvisibility-inlines-hidden -fsanitize=fuzzer-no-link -w "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>"
               "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" -MD -MF "${folder}/part${batch}.d"
               -c "${folder}/part${batch}.cpp" -o "${folder}/part${batch}.o"
-      DEPENDS "${folder}/part${batch}.cpp" "${folder}/ours.txt" ${ARG_OF} DEPFILE "${folder}/part${batch}.d"
+      DEPENDS "${folder}/part${batch}.cpp" ${ARG_OF} DEPFILE "${folder}/part${batch}.d"
       COMMENT "Compiling part ${batch} of ${name} with coverage" COMMAND_EXPAND_LISTS VERBATIM)
     list(APPEND objects "${folder}/part${batch}.o")
   endforeach()
