@@ -32,7 +32,7 @@ Status runPasses(mlir::ModuleOp module, const Workload &workload, std::optional<
         pipeline.bf16Parameters.push_back(component.name);
     }
   buildPipeline(manager, pipeline);
-  manager.enableVerifier(!partition.forTrial); // A quarter of a trial's time; the same passes make what is emitted.
+  manager.enableVerifier(!partition.forTrial); // An eighth of all planning; the same passes make what is emitted.
   if (mlir::failed(manager.run(module)))
     return diagnostics.failure(nameOf(pipeline.stopAfter).str());
   return Status();

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import gc
 import logging
 import os
 import pathlib
@@ -239,6 +240,7 @@ def main() -> int:
     warnings.filterwarnings("ignore")
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     torch.set_num_threads(1)
+    gc.set_threshold(200_000)  # As in test/models/export.py.
     failures = 0
     with tempfile.TemporaryDirectory(prefix="maestro-alone-") as scratch:
         bench = tools.Bench(arguments.binaries, scratch)

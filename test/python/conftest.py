@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import sys
@@ -16,6 +17,7 @@ os.environ.setdefault("MAESTRO_BIN", str(SOURCE / "build" / "release" / "bin"))
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+gc.set_threshold(200_000)  # As in test/models/export.py.
 
 
 @pytest.fixture(scope="session")
