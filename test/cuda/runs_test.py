@@ -85,17 +85,18 @@ def judge(scratch, name, case_name, devices, plan_arguments):
     bench = scratch.bench()
     data = shards.write_shards(shards.make_samples(case, 16, seed=5), scratch.path / f"{name}-data")
 
-    def run(kind, label, *more):
-        plan = bench.plan(model(scratch, name, case), f"{name}-{kind}", "--set", f"cluster.device={kind}", "--set",
-                          f"cluster.devices_per_node={devices}", "--set", "train.global_batch=8", "--pin", "*.micro_batch=2",
-                          *plan_arguments)
-        return bench.run(plan, data, f"{name}-{label}", "--steps", STEPS, "--save-gradients", *more)
+    def plan(kind):
+        return bench.plan(model(scratch, name, case), f"{name}-{kind}", "--set", f"cluster.device={kind}", "--set", f"cluster.devices_per_node={devices}",
+                          "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", *plan_arguments)
 
-    cpu = run("cpu", "cpu")
-    found = []
+    def run(made, label, *more):
+        return bench.run(made, data, f"{name}-{label}", "--steps", STEPS, "--save-gradients", *more)
+
+    cpu = run(plan("cpu"), "cpu")
+    found, of_gpu = [], plan("h100-sxm")
     for number, (variables, arguments) in enumerate(SETTINGS):
         with fake_driver(variables):
-            found.append(run("h100-sxm", f"gpu{number}", *(arguments if devices > 1 else [])))
+            found.append(run(of_gpu, f"gpu{number}", *(arguments if devices > 1 else [])))
     same = not different_files(*map(newest_checkpoint, found)) and list(losses(found[0])) == list(losses(found[1]))
     scratch.check(f"{name} repeats", same)
     for step, limit in enumerate(loss_limits(name)):

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 const std::vector<SymbolSpec> kSymbols = {
     {"batch", Combine::Sum, 1, 1}, {"seq", Combine::Max, 64, 8}, {"images", Combine::Sum, 4, 1}};
 
-std::vector<FieldSpec> fields() {
+std::vector<FieldSpec> specs() {
   FieldSpec ids{.name = "ids", .dtype = DType::I64, .dims = {DimSpec::of(0), DimSpec::of(1)}};
   FieldSpec pixels{.name = "pixels", .dims = {DimSpec::of(2), DimSpec::fixed(3)}, .optional = true};
   return {ids, pixels};
@@ -53,13 +53,13 @@ protected:
 
 TEST_F(DatasetSizesTest, areThoseOfARun) {
   std::vector<std::string> shards = {shard(0, 20, 5), shard(1, 3, 40)};
-  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, fields());
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, specs());
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 23u);
   EXPECT_EQ(sizes->shards, 2u);
   EXPECT_TRUE(sizes->isWhole);
   auto reader = openWebDataset({.shards = shards, .fields = {{"ids", false}, {"pixels", true}}});
-  auto batcher = Batcher::create(kSymbols, fields());
+  auto batcher = Batcher::create(kSymbols, specs());
   ASSERT_TRUE(reader.isOk() && batcher.isOk());
   ASSERT_TRUE((*reader)->seek({}).isOk());
   for (size_t s = 0; s < 23; ++s) {
@@ -76,12 +76,12 @@ TEST_F(DatasetSizesTest, areThoseOfARun) {
 
 TEST_F(DatasetSizesTest, ofAMixtureAreThoseOfARun) {
   DataFiles files{.paths = {shard(0, 20, 5), shard(1, 2, 40), shard(2, 1, 50)}, .mixture = {{1, 1}, {2, 3}}};
-  auto sizes = readDatasetSizes(files, kSymbols, fields());
+  auto sizes = readDatasetSizes(files, kSymbols, specs());
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 23u);
-  auto reader = openData(files, {.fields = fields(), .symbols = kSymbols});
+  auto reader = openData(files, {.fields = specs(), .symbols = kSymbols});
   ASSERT_TRUE(reader.isOk()) << reader.status().message();
-  auto batcher = Batcher::create(kSymbols, fields());
+  auto batcher = Batcher::create(kSymbols, specs());
   ASSERT_TRUE(batcher.isOk() && (*reader)->seek({}).isOk());
   size_t width = kSymbols.size();
   ASSERT_EQ(sizes->values.size(), 23 * width);
@@ -99,14 +99,14 @@ TEST_F(DatasetSizesTest, ofAMixtureAreThoseOfARun) {
   EXPECT_EQ(ofSecond, 17); // 3 of 4, though it has 3 of 23 samples.
 
   files.mixture[0].weight = 1e-6;
-  auto refused = readDatasetSizes(files, kSymbols, fields());
+  auto refused = readDatasetSizes(files, kSymbols, specs());
   ASSERT_FALSE(refused.isOk());
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("source 0 of --data has less than 1/4096"));
 }
 
 TEST_F(DatasetSizesTest, keepWeightsWhereDataIsNotReadWhole) {
   DataFiles files{.paths = {shard(0, 200, 1), shard(1, 200, 1)}, .mixture = {{1, 1}, {1, 9}}};
-  auto sizes = readDatasetSizes(files, kSymbols, fields(), {.samples = 40, .shards = 8});
+  auto sizes = readDatasetSizes(files, kSymbols, specs(), {.samples = 40, .shards = 8});
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_FALSE(sizes->isWhole);
   ASSERT_EQ(sizes->values.size(), 40 * kSymbols.size());
@@ -120,7 +120,7 @@ TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
   std::vector<std::string> shards;
   for (int number = 0; number < 10; ++number)
     shards.push_back(shard(number, 12, 1 + 5 * number));
-  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, fields(), {.samples = 10, .shards = 5});
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, specs(), {.samples = 10, .shards = 5});
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 10u);
   EXPECT_EQ(sizes->shards, 5u);
@@ -135,20 +135,20 @@ TEST_F(DatasetSizesTest, areFewAndSpreadOverTheShards) {
 TEST_F(DatasetSizesTest, areATableOfWhatIsThere) {
   std::string bytes = sample(1, 5, 2) + test::tarMember("0001.meta.json", "{}") + sample(2, 9, 0) +
                       test::tarMember("0002.caption.txt", "a cat");
-  auto sizes = readDatasetSizes(DataFiles{.paths = {write("0.tar", bytes + test::tarEnd())}}, kSymbols, fields());
+  auto sizes = readDatasetSizes(DataFiles{.paths = {write("0.tar", bytes + test::tarEnd())}}, kSymbols, specs());
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(describeFields(*sizes), "  ids     i64   [5 to 9]\n"
                                     "  pixels  f32   [2, 3]  in 1 of 2 samples\n"
                                     "  not read: caption.txt, meta\n");
   auto plain =
-      readDatasetSizes(DataFiles{.paths = {write("1.tar", sample(1, 5, 0) + test::tarEnd())}}, kSymbols, fields());
+      readDatasetSizes(DataFiles{.paths = {write("1.tar", sample(1, 5, 0) + test::tarEnd())}}, kSymbols, specs());
   ASSERT_TRUE(plain.isOk()) << plain.status().message();
   EXPECT_EQ(describeFields(*plain), "  ids     i64   [5]\n  pixels  absent\n");
 }
 
 /// What a shard lacks of its share, later ones give.
 TEST_F(DatasetSizesTest, shortShardsLeaveMoreToOthers) {
-  auto sizes = readDatasetSizes(DataFiles{.paths = {shard(0, 1, 9), shard(1, 30, 9)}}, kSymbols, fields(),
+  auto sizes = readDatasetSizes(DataFiles{.paths = {shard(0, 1, 9), shard(1, 30, 9)}}, kSymbols, specs(),
                                 {.samples = 20, .shards = 2});
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 20u);
@@ -156,7 +156,7 @@ TEST_F(DatasetSizesTest, shortShardsLeaveMoreToOthers) {
 
 /// Ids far beyond any table: nothing looks at them.
 TEST_F(DatasetSizesTest, noValueIsRead) {
-  std::vector<FieldSpec> limited = fields();
+  std::vector<FieldSpec> limited = specs();
   limited[0].indexLimit = 2;
   std::vector<std::string> shards = {write("wild.tar", sample(0, 7, 0, '\x7f') + test::tarEnd())};
   auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, limited);
@@ -170,7 +170,7 @@ TEST_F(DatasetSizesTest, aCompressedShardIsTheLast) {
     ASSERT_EQ(std::system(("gzip -f " + path).c_str()), 0);
     path += ".gz";
   }
-  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, fields());
+  auto sizes = readDatasetSizes(DataFiles{.paths = shards}, kSymbols, specs());
   ASSERT_TRUE(sizes.isOk()) << sizes.status().message();
   EXPECT_EQ(sizes->samples, 8u);
   EXPECT_EQ(sizes->shards, 1u);
@@ -179,7 +179,7 @@ TEST_F(DatasetSizesTest, aCompressedShardIsTheLast) {
 
 TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
   auto messageOf = [&](const std::string &bytes) {
-    auto sizes = readDatasetSizes(DataFiles{.paths = {write("wrong.tar", bytes)}}, kSymbols, fields());
+    auto sizes = readDatasetSizes(DataFiles{.paths = {write("wrong.tar", bytes)}}, kSymbols, specs());
     return sizes.isOk() ? "" : std::string(sizes.status().message());
   };
   EXPECT_THAT(messageOf(sample(0, 65, 0) + test::tarEnd()), HasSubstr("above its bound of 64; raise dims.seq.max"));
@@ -190,7 +190,7 @@ TEST_F(DatasetSizesTest, whatIsWrongIsSaidAsByARun) {
       HasSubstr("lacks field 'ids'"));
   EXPECT_THAT(messageOf(test::tarMember("a.ids.npy", test::npy(">i8", "(1,)", std::string(8, '\0'))) + test::tarEnd()),
               HasSubstr("big-endian"));
-  std::vector<FieldSpec> two = fields();
+  std::vector<FieldSpec> two = specs();
   two.push_back({.name = "labels", .dtype = DType::I64, .dims = two[0].dims});
   std::string shard =
       write("uneven.tar", sample(0, 9, 0) +

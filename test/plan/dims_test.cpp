@@ -22,14 +22,14 @@ private:
   flatbuffers::FlatBufferBuilder flatbuffers;
 };
 
-struct Case {
+struct DimsCase {
   fb::DimOp op;
   int64_t a, b, result; ///< kUndefined: an error.
 };
 
 TEST(Dims, everyOperationAndItsErrors) {
   constexpr int64_t kError = DimTable::kUndefined;
-  const Case cases[] = {
+  const DimsCase cases[] = {
       {fb::DimOp::Add, 3, 4, 7},
       {fb::DimOp::Add, kMost, 1, kError},
       {fb::DimOp::Mul, -3, 4, -12},
@@ -50,7 +50,7 @@ TEST(Dims, everyOperationAndItsErrors) {
       {fb::DimOp::Min, -2, 5, -2},
       {fb::DimOp::Max, -2, 5, 5},
   };
-  for (const Case &test : cases) {
+  for (const DimsCase &test : cases) {
     PlanBuilder builder;
     uint32_t a = builder.symbol("a", fb::Combine::Sum, 1), b = builder.symbol("b", fb::Combine::Sum, 1);
     builder.plan().exprs.emplace_back(test.op, a, b); // Not dim(), which sorts operands.

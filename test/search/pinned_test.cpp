@@ -25,11 +25,6 @@ SearchProblem lopsided() {
   return problem;
 }
 
-const ComparedLayout &row(const SearchResult &result, const std::string &name) {
-  return *std::find_if(result.compared.begin(), result.compared.end(),
-                       [&](const ComparedLayout &r) { return r.name == name; });
-}
-
 TEST(Pinned, WithoutPinsItIsTheSearch) {
   SearchProblem problem = distillation(4, 40'000, 30'000);
   auto searched = searchLayouts(problem);

@@ -12,12 +12,7 @@
 namespace maestro::planner {
 namespace {
 
-SearchResult solve(const SearchProblem &problem) { return verified(problem, searchLayouts(problem)); }
-
-const ComparedLayout &row(const SearchResult &result, const std::string &name) {
-  return *std::find_if(result.compared.begin(), result.compared.end(),
-                       [&](const ComparedLayout &r) { return r.name == name; });
-}
+SearchResult searched(const SearchProblem &problem) { return verified(problem, searchLayouts(problem)); }
 
 TEST(Search, EveryGroupingIsABeginning) {
   SearchProblem problem = distillation(3, 1000, 1000);
@@ -68,7 +63,7 @@ TEST(Search, GroupsOfWholeNodesComeFirst) {
 TEST(Search, MovesChangeOneDecision) {
   SearchProblem problem = layered(16, 12, 3);
   problem.machine.kinds.front().memoryBytes = 200'000;
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   Cuts cuts(problem);
   Estimator estimator(problem, cuts);
   Candidates candidates(problem);
@@ -99,7 +94,7 @@ TEST(Search, MovesChangeOneDecision) {
     pins.moreInFlight = 0;
     pins.recompute = RecomputeChoice();
   }
-  SearchResult pinned = solve(problem);
+  SearchResult pinned = searched(problem);
   for (const NamedMove &move : kMoves)
     for (const Layout &next : move.move(context, pinned.layout))
       EXPECT_TRUE(obeys(problem, next)) << move.name;
@@ -112,10 +107,10 @@ TEST(Search, MovesCanBeLeftOut) {
     SearchProblem problem = layered(16, 8, seed);
     problem.machine.kinds.front().memoryBytes = 200'000;
     problem.pins[1].stages = 4;
-    for (const SectionOption &option : solve(problem).layout.sections)
+    for (const SectionOption &option : searched(problem).layout.sections)
       splits += option.cut.splitStages > 0;
     problem.without = {"split_backward"};
-    for (const SectionOption &option : solve(problem).layout.sections)
+    for (const SectionOption &option : searched(problem).layout.sections)
       EXPECT_EQ(option.cut.splitStages, 0u);
   }
   EXPECT_GT(splits, 0u);
@@ -128,7 +123,7 @@ TEST(Search, DevicesReadAsRanges) {
 }
 
 TEST(Search, BaselinesAreAlwaysCompared) {
-  SearchResult result = solve(distillation(2, 40'000, 30'000));
+  SearchResult result = searched(distillation(2, 40'000, 30'000));
   ASSERT_EQ(result.compared.size(), 4u);
   for (const char *name : {"search", "all data parallel", "one layout for all", "static split"})
     EXPECT_TRUE(row(result, name).possible) << name << ": " << row(result, name).what;
@@ -141,7 +136,7 @@ TEST(Search, ASimpleLayoutThatNothingBeatsIsTheAnswer) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.machine.kinds.front().rates.stream =
       cost_models::BytesPerSecond(1e12); // Replicas cost nothing, so sharing both devices is best.
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   EXPECT_EQ(result.winner, "all data parallel");
   EXPECT_EQ(result.layout.sections[0].replicas, 2u);
   EXPECT_EQ(result.layout.sections[1].replicas, 2u);
@@ -151,7 +146,7 @@ TEST(Search, ExpensiveReductionSeparatesSections) {
   SearchProblem problem = distillation(2, 90'000, 30'000); // Equal work a device when apart.
   problem.machine.kinds.front().rates.stream =
       cost_models::BytesPerSecond(2e6); // The student's gradients take long to add up.
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   EXPECT_EQ(result.layout.sections[1].replicas, 1u);
   EXPECT_LT(result.simulation.stepSeconds, row(result, "one layout for all").simulation.stepSeconds);
 }
@@ -160,7 +155,7 @@ TEST(Search, WhatDoesNotFitIsNoCandidate) {
   SearchProblem problem = distillation(2, 40'000, 40'000);
   problem.machine.kinds.front().rates.stream = cost_models::BytesPerSecond(1e12);
   problem.machine.kinds[0].memoryBytes = 4800; // The student alone, or the teacher; not both on one device.
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   EXPECT_EQ(result.layout.groups.size(), 2u);
   EXPECT_FALSE(row(result, "all data parallel").possible);
   EXPECT_NE(row(result, "all data parallel").what.find("memory"), std::string::npos);
@@ -175,7 +170,7 @@ TEST(Search, PinsRestrict) {
   problem.pins[0].devices = std::vector<uint32_t>{3};
   problem.pins[1].dataParallel = 3;
   problem.pins[1].microBatch = 0;
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   EXPECT_EQ(place(result.layout, problem.machine)[0].devices, (std::vector<std::vector<uint32_t>>{{3}}));
   EXPECT_EQ(result.layout.sections[1].replicas, 3u);
   EXPECT_EQ(result.layout.sections[1].microBatch, 0u);
@@ -184,7 +179,7 @@ TEST(Search, PinsRestrict) {
 TEST(Search, TheSameProblemHasTheSameAnswer) {
   SearchProblem problem = distillation(4, 70'000, 20'000);
   problem.budget.simulations = 6; // Cut short, which is where an order could leak in.
-  SearchResult first = solve(problem), second = solve(problem);
+  SearchResult first = searched(problem), second = searched(problem);
   EXPECT_EQ(first.layout, second.layout);
   EXPECT_EQ(first.simulations, second.simulations);
 }
@@ -195,7 +190,7 @@ TEST(Search, NeverWorseThanABaselineHoweverShortTheBudget) {
     auto work = [&](uint64_t part) { return static_cast<int64_t>(10'000 + seed * 7919 * part % 90'000); };
     SearchProblem problem = distillation(2 + seed % 7, work(1), work(3));
     problem.budget.simulations = static_cast<uint32_t>(1 + seed % 5);
-    SearchResult result = solve(problem); // verify() compares it with every row.
+    SearchResult result = searched(problem); // verify() compares it with every row.
     for (const ComparedLayout &other : result.compared)
       EXPECT_TRUE(other.possible) << other.name;
   }
@@ -206,7 +201,8 @@ TEST(Search, ManyDevices) {
     for (uint64_t seed = 0; seed < (devices > 64 ? 1 : 3); ++seed) {
       SCOPED_TRACE(std::to_string(devices) + " devices, seed " + std::to_string(seed));
       SearchProblem problem = layered(devices, 12, seed);
-      SearchResult result = solve(problem); // verify() compares it with every row, and the bound with all it simulated.
+      SearchResult result =
+          searched(problem); // verify() compares it with every row, and the bound with all it simulated.
       EXPECT_GE(result.simulated.size(), 16u);
       std::printf("%u devices: %s: %.3g s, bound %.3g (%.1f %%), %u simulated\n", devices,
                   describe(problem.model, problem.machine, result.layout).c_str(), result.simulation.stepSeconds,
@@ -219,7 +215,7 @@ TEST(Search, MoreMicroBatchesAreInFlightWherePinned) {
   SearchProblem problem = layered(16, 12, 0);
   for (SearchPins &pins : problem.pins)
     pins.moreInFlight = 2;
-  for (const SectionOption &option : solve(problem).layout.sections)
+  for (const SectionOption &option : searched(problem).layout.sections)
     EXPECT_EQ(option.moreInFlight, 2u);
 }
 
@@ -230,9 +226,9 @@ TEST(Search, PipelinesSplitTheirBackwardWhereThatGains) {
     SearchProblem problem = layered(16, 8, seed);
     problem.machine.kinds.front().memoryBytes = 200'000;
     problem.pins[1].stages = 4;
-    SearchResult free = solve(problem);
+    SearchResult free = searched(problem);
     problem.pins[1].splitStages = 0;
-    SearchResult whole = solve(problem);
+    SearchResult whole = searched(problem);
     EXPECT_EQ(whole.layout.sections[1].cut.splitStages, 0u);
     EXPECT_LE(free.simulation.stepSeconds, 1.01 * whole.simulation.stepSeconds);
     gained += free.layout.sections[1].cut.splitStages > 0 && free.simulation.stepSeconds < whole.simulation.stepSeconds;
@@ -241,7 +237,7 @@ TEST(Search, PipelinesSplitTheirBackwardWhereThatGains) {
 }
 
 TEST(Search, TheSameLargeProblemHasTheSameAnswer) {
-  SearchResult first = solve(layered(64, 12, 7)), second = solve(layered(64, 12, 7));
+  SearchResult first = searched(layered(64, 12, 7)), second = searched(layered(64, 12, 7));
   EXPECT_EQ(first.layout, second.layout);
   EXPECT_EQ(first.simulations, second.simulations);
 }
@@ -250,11 +246,11 @@ TEST(Search, ADeadlineLeavesABaselineThatFits) {
   SearchProblem problem = layered(64, 12, 1);
   std::atomic<int> asked = 0;
   problem.isOver = [&asked] { return ++asked > 6; };
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   EXPECT_TRUE(result.wasCutShort);
   EXPECT_NE(result.winner, "search");
   problem.isOver = [] { return true; };
-  SearchResult first = solve(problem); // The first that fits.
+  SearchResult first = searched(problem); // The first that fits.
   EXPECT_TRUE(first.wasCutShort);
   EXPECT_LE(first.simulations, 4u); // Those beside it.
 }
@@ -262,7 +258,7 @@ TEST(Search, ADeadlineLeavesABaselineThatFits) {
 TEST(Search, TheNextBestAreDistinct) {
   SearchProblem problem = layered(16, 6, 2);
   problem.topK = 4;
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   ASSERT_EQ(result.ranked.size(), 4u);
   for (size_t i = 1; i < result.ranked.size(); ++i) {
     EXPECT_NE(result.ranked[i].layout, result.ranked[i - 1].layout);
@@ -298,7 +294,7 @@ TEST(Search, NoStepIsShorterThanTheCriticalPath) {
   double longest = paths.longest({nullptr, &times}); // The teacher may run ahead.
   EXPECT_EQ(longest, paths.longest(times));
   EXPECT_EQ(longest, *std::max_element(times.begin(), times.end()));
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   EXPECT_GE(result.lowerBoundSeconds, longest * (1 - 1e-6));
   EXPECT_GE(result.simulation.stepSeconds, longest);
 }
@@ -319,7 +315,7 @@ TEST(Search, VariantsThatCannotBeChosenAreNotMeasured) {
       return Result(std::move(costs));
     };
     problem.model.costs = std::make_shared<cost_models::AtomCosts>(measure, usual);
-    solve(problem);
+    searched(problem);
     EXPECT_TRUE(asked.count({Recompute::Selective}));
     EXPECT_EQ(asked.count({Recompute::None, true}), devices > 1) << "one stage gains nothing by a split backward";
   }
@@ -346,12 +342,12 @@ SearchProblem chunked() {
 
 TEST(Search, LossesAreInChunksWhereMemoryIsShort) {
   SearchProblem problem = chunked();
-  SearchResult roomy = solve(problem);
+  SearchResult roomy = searched(problem);
   EXPECT_EQ(roomy.layout.sections[1].cut.recompute.lossChunks, 1u);
   std::vector<uint64_t> bytes = cost_models::deviceBytes(modelOf(problem.model, roomy.layout), problem.machine,
                                                          place(roomy.layout, problem.machine));
   problem.machine.kinds.front().memoryBytes = bytes.front() - 1;
-  SearchResult tight = solve(problem);
+  SearchResult tight = searched(problem);
   EXPECT_EQ(tight.layout.sections[1].cut.recompute.lossChunks, 2u);
   EXPECT_GT(tight.simulation.stepSeconds, roomy.simulation.stepSeconds);
   problem.pins[1].lossChunks = 1;
@@ -361,7 +357,7 @@ TEST(Search, LossesAreInChunksWhereMemoryIsShort) {
 TEST(Search, ChunksOfLossesArePinned) {
   SearchProblem problem = chunked();
   problem.pins[1].lossChunks = 2;
-  EXPECT_EQ(solve(problem).layout.sections[1].cut.recompute.lossChunks, 2u);
+  EXPECT_EQ(searched(problem).layout.sections[1].cut.recompute.lossChunks, 2u);
   problem.pins[1].lossChunks = 3;
   EXPECT_NE(check(problem).message().find("losses in 3 chunks"), std::string::npos);
 }
@@ -378,11 +374,11 @@ TEST(Search, ACostThatCannotBeMeasuredEndsTheSearch) {
 
 TEST(Search, SchedulesBeginWhereTheProblemSays) {
   SearchProblem problem = layered(16, 12, 2);
-  EXPECT_TRUE(solve(problem).hints.empty());
+  EXPECT_TRUE(searched(problem).hints.empty());
   wavefront::Choice hint;
   hint.lengthBands = 4;
   problem.hints = {hint};
-  SearchResult with = solve(problem); // verify() simulates it as the search did.
+  SearchResult with = searched(problem); // verify() simulates it as the search did.
   EXPECT_EQ(with.hints, problem.hints);
 }
 
@@ -405,7 +401,7 @@ TEST(Search, ProblemsAreChecked) {
 
 TEST(Search, VerifyFindsWhatIsWrong) {
   SearchProblem problem = distillation(2, 40'000, 30'000);
-  SearchResult result = solve(problem);
+  SearchResult result = searched(problem);
   SearchResult wrong = result;
   wrong.simulation.stepSeconds *= 0.5;
   EXPECT_FALSE(verify(problem, wrong).isOk());

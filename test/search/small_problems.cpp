@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace maestro::planner {
@@ -147,6 +148,11 @@ SearchResult verified(const SearchProblem &problem, Result<SearchResult> result)
   Status obeys = verify(problem, *result);
   EXPECT_TRUE(obeys.isOk()) << obeys.message();
   return std::move(*result);
+}
+
+const ComparedLayout &row(const SearchResult &result, const std::string &name) {
+  return *std::find_if(result.compared.begin(), result.compared.end(),
+                       [&](const ComparedLayout &r) { return r.name == name; });
 }
 
 SearchProblem smallProblem(uint64_t seed) {

@@ -8,6 +8,9 @@ namespace maestro::planner {
 /// The answer of a search, which must be one and obey verify(); an empty one, and a failure, otherwise.
 SearchResult verified(const SearchProblem &problem, Result<SearchResult> result);
 
+/// The layout of that name among those compared, which must be there.
+const ComparedLayout &row(const SearchResult &result, const std::string &name);
+
 /// Two or three sections in a chain or a fork, two or three devices, two or three sizes of micro-batches, a few samples
 /// of uneven sizes; some with sections of two atoms, with recompute, with a split backward, with pins, or with little
 /// memory.

@@ -12,9 +12,9 @@ namespace {
 using testing::ElementsAre, testing::HasSubstr;
 
 /// Notes what it is given.
-class Noting : public Network {
+class NotingRail : public Network {
 public:
-  explicit Noting(Rail rail) : rail(rail) {}
+  explicit NotingRail(Rail rail) : rail(rail) {}
   std::vector<std::byte> card() const override { return {std::byte(rail.number)}; }
   Status connect(RankRange, const std::string &, std::span<const std::byte> card) override {
     EXPECT_THAT(card, ElementsAre(std::byte(rail.number)));
@@ -65,13 +65,13 @@ public:
 struct Opened {
   explicit Opened(uint32_t count) {
     auto opened = openRails(count, [&](Rail rail) -> Result<std::unique_ptr<Network>> {
-      auto one = std::make_unique<Noting>(rail);
+      auto one = std::make_unique<NotingRail>(rail);
       rails.push_back(one.get());
       return std::unique_ptr<Network>(std::move(one));
     });
     network = std::move(*opened);
   }
-  std::vector<Noting *> rails;
+  std::vector<NotingRail *> rails;
   std::unique_ptr<Network> network;
 };
 
@@ -85,15 +85,15 @@ TEST(RailsTest, AllHearOfMemoryOfDevices) {
   EXPECT_TRUE(network.connectBulk({4, 7}, network.bulkCard()).isOk());
   EXPECT_FALSE(network.connectBulk({4, 7}, Opened(3).network->bulkCard()).isOk());
   EXPECT_TRUE(network.addDeviceSource({}).isOk());
-  for (Noting *rail : opened.rails) {
+  for (NotingRail *rail : opened.rails) {
     EXPECT_THAT(rail->notes, ElementsAre("place 3", "remove 3", "host 3"));
     EXPECT_EQ(rail->sources, 1);
   }
-  Noting::failing = 1;
+  NotingRail::failing = 1;
   EXPECT_THAT(std::string(network.tryDevice({}).message()), HasSubstr("rail1 refuses"));
   EXPECT_FALSE(network.addDeviceSource({}).isOk());
   EXPECT_EQ(opened.rails[0]->sources, 1) << "one that a rail refuses is nobody's";
-  Noting::failing = ~0u;
+  NotingRail::failing = ~0u;
 }
 
 TEST(RailsTest, ARankKeepsToOneRail) {
@@ -109,7 +109,7 @@ TEST(RailsTest, ARankKeepsToOneRail) {
   EXPECT_THAT(opened.rails[0]->notes,
               ElementsAre("write 4", "put 4", "count 4", "write 6", "put 6", "count 6", "write 7", "put 7", "count 7"));
   EXPECT_THAT(opened.rails[1]->notes, ElementsAre("write 5", "put 5", "count 5", "write 8", "put 8", "count 8"));
-  for (Noting *rail : opened.rails)
+  for (NotingRail *rail : opened.rails)
     for (RankRange process : {RankRange{4, 7}, RankRange{7, 9}})
       EXPECT_TRUE(rail->rail.carries(rail->rail.firstOf(process), process));
   network.write({2, 0}, nullptr, 8, nullptr);
@@ -126,15 +126,15 @@ TEST(RailsTest, AllRailsHearWhatConcernsAll) {
   EXPECT_EQ(network.traffic().busyNs, 11) << "of the busiest";
   network.addSource({});
   network.awaitIdle();
-  for (Noting *rail : opened.rails) {
+  for (NotingRail *rail : opened.rails) {
     EXPECT_EQ(rail->sources, 1);
     EXPECT_THAT(rail->notes, ElementsAre("idle 0"));
   }
   network.removeSource({});
   EXPECT_EQ(opened.rails[1]->sources, 0);
-  Noting::failing = 1;
+  NotingRail::failing = 1;
   EXPECT_EQ(network.start().message(), "rail1 fails");
-  Noting::failing = ~0u;
+  NotingRail::failing = ~0u;
 }
 
 TEST(RailsTest, OtherNumbersOfRailsDoNotFit) {

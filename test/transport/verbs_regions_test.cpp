@@ -22,7 +22,7 @@ struct Asked {
 std::vector<Asked> asked;
 int registered = 0, answer = 0; ///< 0: it is taken; else the error.
 
-VerbsFunctions fakeLibrary() {
+VerbsFunctions registeringLibrary() {
   VerbsFunctions table{};
   table.registerDmaBuf = [](ibv_pd *, uint64_t offset, size_t bytes, uint64_t address, int descriptor, int access) {
     asked.push_back({offset, address, bytes, descriptor, access});
@@ -46,7 +46,7 @@ protected:
     memory.memory = {reinterpret_cast<const std::byte *>(0x7000'0000'0000), 2 << 20};
     memory.open = [] { return Result<OwnDescriptor>(OwnDescriptor(::dup(0))); };
   }
-  VerbsFunctions library = fakeLibrary();
+  VerbsFunctions library = registeringLibrary();
   DeviceMemory memory;
 };
 
