@@ -91,7 +91,8 @@ class Ranks:
     def judge_puts(self):
         """A library that has one-sided puts uses them where it can between all, and says by what it moves things."""
         ways = {"puts": ({}, "NCCL 2.30.7 moves memory of GPUs by puts\n"),
-                "no-puts": ({"MAESTRO_FAKE_NCCL_NO_PUTS": "1"}, "NCCL 2.30.7 moves memory of GPUs by sends and receives\n")}
+                "no-puts": ({"MAESTRO_FAKE_NCCL_NO_PUTS": "1"}, "NCCL 2.30.7 moves memory of GPUs by sends and receives\n"),
+                "forbidden": ({"MAESTRO_NCCL_PUTS": "never"}, "NCCL 2.30.7 moves memory of GPUs by sends and receives: MAESTRO_NCCL_PUTS=never\n")}
         for name, (variables, expected) in ways.items():
             both = {process: ({"MAESTRO_FAKE_NCCL_VERSION": "23007"} | variables, None) for process in range(2)}
             statuses, said = self.start("--steps", 2, "--out", name, "--transport", "nccl", changes=both).end()
@@ -143,7 +144,7 @@ def main() -> int:
     ranks.judge_forked()
     ranks.judge_started()
     ranks.judge_missing()
-    scratch.check("the bits do not depend on the way", len(ranks.results) == 9 and all(result == ranks.results[0] for result in ranks.results))
+    scratch.check("the bits do not depend on the way", len(ranks.results) == 10 and all(result == ranks.results[0] for result in ranks.results))
     ranks.judge_memory()
     ranks.judge_lost()
     for transport in ("auto", "nccl"):

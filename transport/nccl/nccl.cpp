@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <string_view>
 #include <sys/prctl.h>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 namespace maestro::transport {
 namespace {
 
+constexpr const char *kPutsVariable = "MAESTRO_NCCL_PUTS";
 constexpr int64_t kSpinNs = 50'000;        ///< After something has happened.
 constexpr int64_t kNapNs = 30'000;         ///< Between looks while something is under way.
 constexpr int64_t kIdleNs = 200'000;       ///< Otherwise.
@@ -79,6 +82,8 @@ public:
   // ---- puts
 
   Status canPut() const override {
+    if (const char *wanted = std::getenv(kPutsVariable); wanted && std::string_view(wanted) == "never")
+      return Status::unavailable(std::string(kPutsVariable) + "=never");
     if (!nccl.hasPuts())
       return Status::unavailable("it puts from " + cuda::ncclVersionText(cuda::Nccl::kPuts) + " on");
     int driver = context->driver().version;
@@ -114,7 +119,7 @@ public:
       Status status = way->link->openWindow(own);
       if (status.isOk() && way->link->isPutting())
         status = way->tryOut(scratch.memory);
-      MAESTRO_TRY(std::move(status).withContext(textOf(*way) + ", by puts"));
+      MAESTRO_TRY(std::move(status).withContext(textOf(*way) + ", by puts (" + kPutsVariable + "=never does without)"));
     }
     resume();
     return Status();

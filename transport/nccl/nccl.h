@@ -66,7 +66,7 @@ public:
 
   // ---- by one thread, while nothing moves
 
-  /// Whether this rank can send by puts, or why not: the library and the driver.
+  /// Whether this rank can send by puts, or why not: the library, the driver, MAESTRO_NCCL_PUTS=never.
   virtual Status canPut() const = 0;
   /// This rank's bulk is one allocation of its GPU, at this address, to which puts can be; null: no more.
   virtual void placeBulk(std::byte *memory) = 0;
