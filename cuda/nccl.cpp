@@ -27,10 +27,17 @@ Result<Nccl> load() {
   MAESTRO_NCCL_FILL(ncclCommGetAsyncError)
   MAESTRO_NCCL_FILL(ncclSend)
   MAESTRO_NCCL_FILL(ncclRecv)
-#undef MAESTRO_NCCL_FILL
   int version = 0;
   if (functions.ncclGetVersion)
     (void)functions.ncclGetVersion(&version);
+  if (version >= Nccl::kPuts) {
+    MAESTRO_NCCL_FILL(ncclCommQueryProperties)
+    MAESTRO_NCCL_FILL(ncclCommWindowRegister)
+    MAESTRO_NCCL_FILL(ncclCommWindowDeregister)
+    MAESTRO_NCCL_FILL(ncclPutSignal)
+    MAESTRO_NCCL_FILL(ncclWaitSignal)
+  }
+#undef MAESTRO_NCCL_FILL
   if (version < Nccl::kMinVersion)
     return Status::unavailable(std::string(kLibrary) + " has version " + ncclVersionText(version) + ", and " +
                                ncclVersionText(Nccl::kMinVersion) + " or newer is needed; " + kRemedy);

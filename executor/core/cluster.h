@@ -38,8 +38,8 @@ public:
   /// Opens the ways to the others and writes to each of them once. The world must outlive this; from now on an end here
   /// is everybody's.
   Status connect(const plan::Plan &plan, World &world);
-  /// Null where NICs leave memory of devices alone.
-  DmaBufWay *dmaBuf() const { return gpus.dmaBuf.get(); }
+  /// Null where others reach memory of devices by addresses alone, or not.
+  BulkWay *bulkWay() const { return gpus.way.get(); }
 
   /// What is to be said of the machines of all processes, by their names, in the order of their first ranks: asked in
   /// process 0, and everybody's answer.

@@ -64,37 +64,42 @@ Status tryGpus(const plan::Plan &plan, const World &world, transport::Network *n
   return Status();
 }
 
-/// Bulk that a NIC writes; it lets go of it first.
-class PlacedSegment : public DeviceSegment {
+class PlacedForNics : public WrittenSegment {
 public:
-  PlacedSegment(transport::Network &network, uint32_t rank, std::unique_ptr<DeviceSegment> segment)
-      : network(network), rank(rank), segment(std::move(segment)) {}
-  ~PlacedSegment() override { network.removeBulk(rank); }
-  std::byte *address() const override { return segment->address(); }
-  Result<int> descriptor() override { return segment->descriptor(); }
-  Status allow(uint32_t device) override { return segment->allow(device); }
-  Result<transport::DeviceMemory> forNics() override { return segment->forNics(); }
+  PlacedForNics(transport::Network &network, uint32_t rank, std::unique_ptr<DeviceSegment> segment)
+      : WrittenSegment(std::move(segment)), network(network), rank(rank) {}
+  ~PlacedForNics() override { network.removeBulk(rank); }
 
 private:
   transport::Network &network;
   const uint32_t rank;
-  std::unique_ptr<DeviceSegment> segment;
+};
+
+class DmaBufWay : public BulkWay {
+public:
+  /// `network` may be null where this process has nobody to reach by it.
+  DmaBufWay(transport::Control &control, const World &world, transport::Network *network)
+      : control(control), world(world), network(network) {}
+
+  Result<std::unique_ptr<DeviceSegment>> place(uint32_t rank, std::unique_ptr<DeviceSegment> segment) override {
+    MAESTRO_ASSIGN(transport::DeviceMemory memory, segment->forNics());
+    MAESTRO_TRY(network->placeBulk(rank, memory));
+    return std::unique_ptr<DeviceSegment>(std::make_unique<PlacedForNics>(*network, rank, std::move(segment)));
+  }
+  Status exchange() override {
+    MAESTRO_TRY(tellBulk(world, control, network));
+    if (network)
+      network->readDevices();
+    return Status();
+  }
+
+private:
+  transport::Control &control;
+  const World &world;
+  transport::Network *const network;
 };
 
 } // namespace
-
-Result<std::unique_ptr<DeviceSegment>> DmaBufWay::place(uint32_t rank, std::unique_ptr<DeviceSegment> segment) {
-  MAESTRO_ASSIGN(transport::DeviceMemory memory, segment->forNics());
-  MAESTRO_TRY(network->placeBulk(rank, memory));
-  return std::unique_ptr<DeviceSegment>(std::make_unique<PlacedSegment>(*network, rank, std::move(segment)));
-}
-
-Status DmaBufWay::exchange() {
-  MAESTRO_TRY(tellBulk(world, control, network));
-  if (network)
-    network->readDevices();
-  return Status();
-}
 
 Result<DmaBufChoice> openDmaBuf(const plan::Plan &plan, transport::Control &control, World &world,
                                 transport::Network *network) {

@@ -8,8 +8,8 @@
 // The bulk of a rank that the NIC refuses then is in the host's memory, where GPUs of others write just as well.
 #pragma once
 
+#include "executor/core/bulk_way.h"
 #include "executor/core/world.h"
-#include "executor/device/device_segment.h"
 #include "plan/plan.h"
 #include "transport/control/control.h"
 #include "transport/network/network.h"
@@ -19,27 +19,9 @@
 
 namespace maestro::executor {
 
-class DmaBufWay {
-public:
-  /// `network` may be null where this process has nobody to reach by it.
-  DmaBufWay(transport::Control &control, const World &world, transport::Network *network)
-      : control(control), world(world), network(network) {}
-
-  /// The rank's bulk lies there, and others write to it, as long as what is returned lives. Unavailable where it cannot
-  /// be.
-  Result<std::unique_ptr<DeviceSegment>> place(uint32_t rank, std::unique_ptr<DeviceSegment> segment);
-  /// By all processes, when they have placed theirs and before anybody writes there.
-  Status exchange();
-
-private:
-  transport::Control &control;
-  const World &world;
-  transport::Network *const network;
-};
-
 struct DmaBufChoice {
-  std::unique_ptr<DmaBufWay> way; ///< Null: it is not taken, or nobody needs it.
-  std::string why;                ///< Why not.
+  std::unique_ptr<BulkWay> way; ///< Null: it is not taken, or nobody needs it.
+  std::string why;              ///< Why not.
 };
 
 /// By all processes. MAESTRO_CUDA_DMABUF=never in one of them forbids it; `always` asks for it: then it is Unavailable,

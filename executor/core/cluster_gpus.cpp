@@ -1,6 +1,7 @@
 #include "executor/core/cluster_gpus.h"
 
 #include "executor/core/cluster_bulk.h"
+#include "executor/core/cluster_dmabuf.h"
 #include "executor/core/cluster_nccl.h"
 #include "executor/core/rank_device.h"
 
@@ -15,13 +16,13 @@ Result<GpuWays> openGpuWays(TransportChoice choice, const plan::Plan &plan, tran
     MAESTRO_ASSIGN(dmaBuf, openDmaBuf(plan, control, world, network));
   }
   if (dmaBuf.way) {
-    ways.dmaBuf = std::move(dmaBuf.way);
+    ways.way = std::move(dmaBuf.way);
     ways.text = "; between GPUs dma-buf";
     return ways;
   }
-  MAESTRO_ASSIGN(NcclWay nccl, openNccl(isNcclForced, plan, control, world));
-  ways.nccl = std::move(nccl.fabric);
-  if (!nccl.name.empty()) {
+  MAESTRO_ASSIGN(NcclChoice nccl, openNccl(isNcclForced, plan, control, world));
+  if (nccl.way) {
+    ways.way = std::move(nccl.way);
     ways.text = "; between GPUs " + nccl.name;
     return ways;
   }

@@ -6,7 +6,7 @@
 //   hosts     through pinned memory, over the way that hosts have anyway
 #pragma once
 
-#include "executor/core/cluster_dmabuf.h"
+#include "executor/core/bulk_way.h"
 #include "executor/core/run.h"
 #include "executor/core/world.h"
 #include "plan/plan.h"
@@ -19,8 +19,7 @@
 namespace maestro::executor {
 
 struct GpuWays {
-  std::unique_ptr<DmaBufWay> dmaBuf;       ///< Null: NICs leave memory of GPUs alone.
-  std::unique_ptr<transport::Fabric> nccl; ///< The world knows it; null where it moves nothing here.
+  std::unique_ptr<BulkWay> way; ///< Null: addresses are enough, or the host's memory is written.
   std::string text; ///< To be said of it: "; between GPUs dma-buf", or why it is the slow way; empty for CPUs.
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/host_name.h"
+#include "base/log.h"
 #include "executor/core/rank_device.h"
 #include "plan/plan_generated.h"
 #ifdef MAESTRO_CUDA
@@ -78,6 +79,64 @@ Presence judge(const Records &records) {
   return all;
 }
 
+class PlacedForNccl : public WrittenSegment {
+public:
+  PlacedForNccl(NcclFabric &fabric, std::unique_ptr<DeviceSegment> segment)
+      : WrittenSegment(std::move(segment)), fabric(fabric) {
+    fabric.placeBulk(address());
+  }
+  ~PlacedForNccl() override { fabric.placeBulk(nullptr); }
+
+private:
+  NcclFabric &fabric;
+};
+
+class NcclWay : public BulkWay {
+public:
+  /// `fabric` may be null where this process has nobody to reach by it.
+  NcclWay(transport::Control &control, const World &world, std::unique_ptr<NcclFabric> fabric)
+      : control(control), world(world), fabric(std::move(fabric)) {}
+
+  Result<std::unique_ptr<DeviceSegment>> place(uint32_t, std::unique_ptr<DeviceSegment> segment) override {
+    return std::unique_ptr<DeviceSegment>(std::make_unique<PlacedForNccl>(*fabric, std::move(segment)));
+  }
+  /// Opens windows where both sides can put.
+  Status exchange() override {
+    ByteWriter writer;
+    Status canPut = fabric ? fabric->canPut() : Status();
+    if (fabric)
+      writer.number(world.reach().ranksHere().first)
+          .number<uint8_t>(canPut.isOk())
+          .number<uint8_t>(fabric->takesPuts());
+    MAESTRO_ASSIGN(Bytes said, control.askForAll(writer.take(), [](const Records &all) {
+      Bytes together;
+      for (const Bytes &record : all)
+        together.insert(together.end(), record.begin(), record.end());
+      return together;
+    }));
+    if (!fabric)
+      return Status();
+    std::set<uint32_t> senders, takers;
+    for (ByteReader reader(said); !reader.isWhole() && reader.isOk();) {
+      auto rank = reader.number<uint32_t>();
+      if (reader.number<uint8_t>() != 0)
+        senders.insert(rank);
+      if (reader.number<uint8_t>() != 0)
+        takers.insert(rank);
+    }
+    MAESTRO_TRY(fabric->openWindows(senders, takers));
+    if (control.process() == 0)
+      logInfo(fmt::format("{} moves memory of GPUs by {}{}", fabric->name(), fabric->manner(),
+                          canPut.isOk() ? "" : ": " + std::string(canPut.message())));
+    return Status();
+  }
+
+private:
+  transport::Control &control;
+  const World &world;
+  std::unique_ptr<NcclFabric> fabric;
+};
+
 class Opening {
 public:
   Opening(const plan::Plan &plan, transport::Control &control, World &world, std::set<uint32_t> ranks)
@@ -98,7 +157,8 @@ public:
     MAESTRO_ASSIGN(Bytes said, control.askForAll(encode(own), [](const Records &all) { return encode(judge(all)); }));
     return decodePresence(said);
   }
-  Result<std::unique_ptr<transport::Fabric>> start() {
+  /// Null where this process has nobody to reach by it.
+  Result<std::unique_ptr<NcclFabric>> start() {
     ByteWriter writer;
     if (fabric)
       for (const auto &[rank, card] : fabric->cards())
@@ -107,7 +167,7 @@ public:
       return cardsFor(all, process);
     }));
     if (!fabric)
-      return std::unique_ptr<transport::Fabric>();
+      return std::unique_ptr<NcclFabric>();
     std::map<uint32_t, Bytes> cards;
     for (ByteReader reader(said); !reader.isWhole() && reader.isOk();) {
       auto from = reader.number<uint32_t>();
@@ -118,7 +178,7 @@ public:
     MAESTRO_TRY(fabric->start(cards));
     for (uint32_t rank : ranks)
       world.reachBulkBy(rank, *fabric);
-    return std::unique_ptr<transport::Fabric>(std::move(fabric));
+    return std::move(fabric);
   }
 
 private:
@@ -165,37 +225,36 @@ std::set<uint32_t> ranksToReach(bool isForced, const World &world) {
 
 } // namespace
 
-Result<NcclWay> openNccl(bool isForced, const plan::Plan &plan, transport::Control &control, World &world) {
+Result<NcclChoice> openNccl(bool isForced, const plan::Plan &plan, transport::Control &control, World &world) {
   if (!haveOwnMemory(plan)) {
     if (isForced)
       return Status::invalidInput("--transport nccl moves memory of GPUs, and the plan is for CPUs; plan for GPUs "
                                   "(--set cluster.device=h100-sxm), or leave it out");
-    return NcclWay();
+    return NcclChoice();
   }
   Opening opening(plan, control, world, ranksToReach(isForced, world));
   MAESTRO_ASSIGN(Presence all, opening.agree());
   if (!all.isUsed)
-    return NcclWay();
+    return NcclChoice();
   if (!all.why.empty()) {
     if (isForced)
       return Status::unavailable("--transport nccl: " + all.why);
-    return NcclWay{nullptr, "", all.why};
+    return NcclChoice{nullptr, "", all.why};
   }
   if (all.sharesGpus)
     ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*replace=*/0);
-  NcclWay way;
-  MAESTRO_ASSIGN(way.fabric, opening.start());
-  way.name = all.name + (all.sharesGpus ? ", several processes a GPU" : "");
-  return way;
+  MAESTRO_ASSIGN(auto fabric, opening.start());
+  return NcclChoice{std::make_unique<NcclWay>(control, world, std::move(fabric)),
+                    all.name + (all.sharesGpus ? ", several processes a GPU" : ""), ""};
 }
 
 #else
 
-Result<NcclWay> openNccl(bool isForced, const plan::Plan &, transport::Control &, World &) {
+Result<NcclChoice> openNccl(bool isForced, const plan::Plan &, transport::Control &, World &) {
   if (isForced)
     return Status::invalidInput("--transport nccl moves memory of GPUs, and this maestro-run was built without a CUDA "
                                 "toolkit; build it with one, or leave it out");
-  return NcclWay();
+  return NcclChoice();
 }
 
 #endif

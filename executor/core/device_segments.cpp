@@ -32,9 +32,9 @@ struct Letter {
 
 class Placement {
 public:
-  Placement(const plan::Plan &plan, World &world, const Seats &seats, DmaBufWay *dmaBuf)
+  Placement(const plan::Plan &plan, World &world, const Seats &seats, BulkWay *way)
       : plan(plan), world(world), segments(world.reach()), here(seats.here()), post(world.post(seats.here().first)),
-        dmaBuf(dmaBuf) {
+        way(way) {
     for (uint32_t rank : world.bulkPeersOf(here))
       if (segments.isMapped(rank) && !segments.isBulkApart(rank))
         others.insert({seats.beside(rank).first, seats.beside(rank).end});
@@ -51,8 +51,8 @@ public:
       MAESTRO_TRY(hearVerdicts());
       MAESTRO_TRY(post->flush(world.abort()));
     }
-    if (dmaBuf)
-      MAESTRO_TRY(dmaBuf->exchange());
+    if (way)
+      MAESTRO_TRY(way->exchange());
     DeviceSegments placed;
     for (auto *list : {&own, &theirs})
       for (auto &[rank, segment] : *list) {
@@ -66,11 +66,11 @@ private:
   using ByRank = std::map<uint32_t, std::unique_ptr<DeviceSegment>>;
 
   Status create(uint32_t rank) {
-    std::optional<uint32_t> far; // A rank that writes there over a network.
+    std::optional<uint32_t> far; // A rank that has no address of it.
     for (uint32_t peer : world.bulkPeersOf({rank, rank + 1}))
-      if (!here.has(peer) && !segments.isMapped(peer) && !segments.isBulkApart(peer))
+      if (!here.has(peer) && (!segments.isMapped(peer) || segments.isBulkApart(peer)))
         far = peer;
-    if (far && !dmaBuf) {
+    if (far && !way) {
       giveUp(rank, fmt::format("rank {} writes there over a network", *far));
       return Status();
     }
@@ -79,7 +79,7 @@ private:
     if (isUsable.isOk() && !others.empty())
       isUsable = made->descriptor().takeStatus();
     if (isUsable.isOk() && far) {
-      auto placed = dmaBuf->place(rank, std::move(made));
+      auto placed = way->place(rank, std::move(made));
       isUsable = placed ? Status() : std::move(placed).takeStatus();
       made = placed ? std::move(*placed) : nullptr;
     }
@@ -194,7 +194,7 @@ private:
   const transport::Segments &segments;
   const RankRange here;
   PostBox *const post;                            ///< Null where all ranks are here.
-  DmaBufWay *const dmaBuf;                        ///< Null where NICs write to no device.
+  BulkWay *const way;                             ///< Null where addresses are all that it takes.
   std::set<std::pair<uint32_t, uint32_t>> others; ///< Processes of this machine: first rank, end.
   ByRank own, theirs;
   std::set<uint32_t> offered;                  ///< Ranks of others.
@@ -204,10 +204,10 @@ private:
 
 } // namespace
 
-Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seats &seats, DmaBufWay *dmaBuf) {
+Result<DeviceSegments> placeBulkOnDevices(const plan::Plan &plan, World &world, const Seats &seats, BulkWay *way) {
   if (!haveOwnMemory(plan))
     return DeviceSegments();
-  return Placement(plan, world, seats, dmaBuf).run();
+  return Placement(plan, world, seats, way).run();
 }
 
 } // namespace maestro::executor

@@ -110,7 +110,7 @@ Status Job::createWorkers() {
     if (options.traceCapacity > 0)
       devices[rank]->enableTrace(options.traceCapacity);
   }
-  MAESTRO_ASSIGN(deviceSegments, placeBulkOnDevices(plan, *world, seatTable, options.dmaBuf));
+  MAESTRO_ASSIGN(deviceSegments, placeBulkOnDevices(plan, *world, seatTable, options.bulkWay));
   for (uint32_t rank = seatTable.here().first; rank < seatTable.here().end; ++rank) {
     WorkerOptions own;
     own.seed = options.seed;

@@ -56,7 +56,7 @@ struct JobOptions {
   /// Where ranks are several processes: how the others are reached, and which ranks are where.
   World *world = nullptr;
   Seats seats;
-  DmaBufWay *dmaBuf = nullptr; ///< How NICs write to devices' memory; null: they do not.
+  BulkWay *bulkWay = nullptr; ///< How others write to devices' memory; null: addresses are enough.
 };
 
 /// What a step came to.

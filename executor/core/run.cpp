@@ -221,7 +221,7 @@ private:
     if (processes || cluster) {
       jobOptions.world = world.get();
       jobOptions.seats = cluster ? cluster->seats() : processes->seats();
-      jobOptions.dmaBuf = cluster ? cluster->dmaBuf() : nullptr;
+      jobOptions.bulkWay = cluster ? cluster->bulkWay() : nullptr;
     }
     jobOptions.traceCapacity = options.trace.empty() ? 0 : size_t{1} << 20;
     MAESTRO_ASSIGN(job, Job::create(*plan, jobOptions));

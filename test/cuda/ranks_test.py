@@ -33,16 +33,17 @@ class Ranks:
         self.scratch, self.bench = scratch, scratch.bench()
         case = runs.zoo_case("mlp_dropout")
         self.data = shards.write_shards(shards.make_samples(case, 16, seed=5), scratch.path / "data")
-        self.plan = self.bench.plan(runs.exported(case), "ranks", "--set", "cluster.device=h100-sxm", "--set", "cluster.devices_per_node=2",
-                                    "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", "--pin", "*.dp=2")
+        self.plan, self.plan_of_four = (
+            self.bench.plan(runs.exported(case), f"ranks{ranks}", "--set", "cluster.device=h100-sxm", "--set", f"cluster.devices_per_node={ranks}",
+                            "--set", "train.global_batch=8", "--pin", "*.micro_batch=2", "--pin", f"*.dp={ranks}") for ranks in (2, 4))
         self.results = []
 
     def note(self, out):
         (found,) = [path for path in (self.scratch.path / out / "checkpoint-000002").glob("*.safetensors") if path.stem != "optimizer"]
         self.results.append(found.read_bytes())
 
-    def start(self, *arguments, changes=None):
-        return machines.Job(self.scratch, machines.Loopback(), 2, self.plan, "--data", self.data, *arguments, changes=changes)
+    def start(self, *arguments, plan=None, changes=None):
+        return machines.Job(self.scratch, machines.Loopback(), 2, plan or self.plan, "--data", self.data, *arguments, changes=changes)
 
     def judge_forked(self):
         for number, (name, (variables, reason)) in enumerate(FORKED.items()):
@@ -78,9 +79,25 @@ class Ranks:
             good = statuses == [2, 2] and re.search(cause, said[0]) if cause else statuses == [0, 0] and "several processes a GPU" in said[0]
             self.scratch.check(f"one GPU, NCCL {version}", bool(good), f"{statuses}: {said}")
         self.note("one23000")
+        self.judge_puts()
+        statuses, said = self.start("--steps", 1, "--quiet", "--transport", "nccl", plan=self.plan_of_four).end()
+        cause = "it has 2 ranks, and a process uses NCCL for one; start as many processes as the plan has ranks, 4"
+        good = statuses == [2, 2] and all(cause in each for each in said)
+        self.scratch.check("two ranks a process", good, f"{statuses}: {said}")
         statuses, said = self.start("--steps", 1, "--transport", "libfabric", changes=old).end()
         good = statuses == [0, 0] and "GPUs through the host's memory, not NCCL: process 1" in said[0]
         self.scratch.check("libfabric without NCCL", good, f"{statuses}: {said}")
+
+    def judge_puts(self):
+        """A library that has one-sided puts uses them where it can between all, and says by what it moves things."""
+        ways = {"puts": ({}, "NCCL 2.30.7 moves memory of GPUs by puts\n"),
+                "no-puts": ({"MAESTRO_FAKE_NCCL_NO_PUTS": "1"}, "NCCL 2.30.7 moves memory of GPUs by sends and receives\n"),
+                "forbidden": ({"MAESTRO_NCCL_PUTS": "never"}, "NCCL 2.30.7 moves memory of GPUs by sends and receives: MAESTRO_NCCL_PUTS=never\n")}
+        for name, (variables, expected) in ways.items():
+            both = {process: ({"MAESTRO_FAKE_NCCL_VERSION": "23007"} | variables, None) for process in range(2)}
+            statuses, said = self.start("--steps", 2, "--out", name, "--transport", "nccl", changes=both).end()
+            self.scratch.check(f"NCCL 2.30.7, {name}", statuses == [0, 0] and expected in said[0], f"{statuses}: {said}")
+            self.note(name)
 
     def judge_death(self, *arguments):
         name = f"killed with {arguments[-1]}"
@@ -127,7 +144,7 @@ def main() -> int:
     ranks.judge_forked()
     ranks.judge_started()
     ranks.judge_missing()
-    scratch.check("the bits do not depend on the way", len(ranks.results) == 7 and all(result == ranks.results[0] for result in ranks.results))
+    scratch.check("the bits do not depend on the way", len(ranks.results) == 10 and all(result == ranks.results[0] for result in ranks.results))
     ranks.judge_memory()
     ranks.judge_lost()
     for transport in ("auto", "nccl"):

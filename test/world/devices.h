@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -67,6 +68,8 @@ struct Memory {
 #ifdef MAESTRO_CUDA
     for (const auto &fabric : ncclFabrics)
       fabric->awaitIdle();
+    for (const auto &fabric : ncclFabrics)
+      fabric->placeBulk(nullptr);
 #endif
     for (const auto &fabric : fabrics) // Before anybody whom they write to goes.
       fabric->awaitIdle();
@@ -159,7 +162,7 @@ private:
 #ifdef MAESTRO_CUDA
     std::map<uint32_t, std::map<uint32_t, std::vector<std::byte>>> cards; // By receiver, by sender.
     for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
-      transport::NcclOptions options{rank, rank, {}};
+      transport::NcclOptions options{rank, rank, {}, 512}; // Most messages take several puts.
       for (uint32_t other = 0; other < world.ranks(); ++other)
         if (other != rank)
           options.peers.insert(other);
@@ -170,13 +173,30 @@ private:
         cards[to][rank] = card;
     }
     ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0); // Where there are more ranks than GPUs.
+    std::set<uint32_t> senders, takers;
+    for (uint32_t rank = 0; rank < world.ranks(); ++rank) {
+      if (ncclFabrics[rank]->canPut().isOk())
+        senders.insert(rank);
+      if (gpuOf.contains(rank) && rank % 3 != 2) // The others' is as if it were in the host's memory.
+        ncclFabrics[rank]->placeBulk(gpuOf[rank]->address());
+      if (ncclFabrics[rank]->takesPuts())
+        takers.insert(rank);
+    }
     std::vector<std::thread> threads;
     std::atomic<uint32_t> started{0};
     for (uint32_t rank = 0; rank < world.ranks(); ++rank)
-      threads.emplace_back([&, rank] { started += ncclFabrics[rank]->start(cards[rank]).isOk(); });
+      threads.emplace_back([&, rank] {
+        Status status = ncclFabrics[rank]->start(cards[rank]);
+        if (status.isOk())
+          status = ncclFabrics[rank]->openWindows(senders, takers);
+        EXPECT_TRUE(status.isOk()) << status.message();
+        started += status.isOk();
+      });
     for (std::thread &thread : threads)
       thread.join();
     ASSERT_EQ(started, world.ranks());
+    bool puts = !senders.empty() && !takers.empty() && world.ranks() > 1;
+    EXPECT_EQ(ncclFabrics[0]->manner() != "sends and receives", puts) << ncclFabrics[0]->manner();
     for (uint32_t rank = 0; rank < world.ranks(); ++rank)
       for (uint32_t other : ncclFabrics[rank]->peers())
         segments[rank]->reachBulkBy(other, *ncclFabrics[rank]);

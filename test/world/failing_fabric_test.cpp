@@ -174,7 +174,7 @@ TEST(CudaNcclLimits, ARankOfMorePeersThanStreamsAreIndependentForIsRefused) {
   auto segments = transport::Segments::create(world.memory(), plan, {0, 1});
   ASSERT_TRUE(segments.isOk()) << segments.status().message();
   auto open = [&](uint32_t peers) {
-    transport::NcclOptions options{0, 0, {}};
+    transport::NcclOptions options{0, 0, {}, 4096};
     for (uint32_t other = 1; other <= peers; ++other)
       options.peers.insert(other);
     return transport::NcclFabric::open(options, places, *segments, world.abort());

@@ -1,5 +1,6 @@
 #include "transport/nccl/link.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -8,6 +9,7 @@ namespace maestro::transport {
 
 NcclLink::~NcclLink() {
   context.makeCurrent();
+  closeWindow();
   if (communicator && !isGivenUp)
     (void)(isReady ? nccl.ncclCommDestroy : nccl.ncclCommAbort)(communicator);
   if (stream)
@@ -17,7 +19,8 @@ NcclLink::~NcclLink() {
       (void)driver().cuEventDestroy(event);
 }
 
-Status NcclLink::open(const cuda::NcclUniqueId &id, int side) {
+Status NcclLink::open(const cuda::NcclUniqueId &id, int ownSide) {
+  side = ownSide;
   context.makeCurrent();
   MAESTRO_CUDA_TRY(driver(), cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
   for (CUevent &event : events)
@@ -29,16 +32,64 @@ Status NcclLink::open(const cuda::NcclUniqueId &id, int side) {
   return Status();
 }
 
-Status NcclLink::send(const void *from, uint64_t bytes) {
+Status NcclLink::openWindow(const Window &own) {
   context.makeCurrent();
+  cuda::NcclProperties properties;
+  MAESTRO_NCCL_TRY(nccl, ncclCommQueryProperties, communicator, &properties);
+  if (!properties.canPut) // Of the communicator, so on both sides.
+    return Status();
+  MAESTRO_TRY(
+      nccl.check(nccl.ncclCommWindowRegister(communicator, own.memory, own.bytes, &registered, cuda::Nccl::kSymmetric),
+                 "ncclCommWindowRegister", communicator));
+  MAESTRO_TRY(settle("ncclCommWindowRegister"));
+  window = registered;
+  stage = own.memory + own.stageOffset;
+  stageBytes = own.stageBytes;
+  return Status();
+}
+
+void NcclLink::closeWindow() {
+  if (window && !isGivenUp) {
+    context.makeCurrent();
+    (void)nccl.ncclCommWindowDeregister(communicator, window);
+  }
+  window = nullptr;
+}
+
+Status NcclLink::send(const std::byte *from, uint64_t bytes, uint64_t offset) {
+  context.makeCurrent();
+  if (window) {
+    MAESTRO_TRY(put(from, bytes, offset));
+    return note();
+  }
   MAESTRO_TRY(nccl.check(nccl.ncclSend(from, bytes, cuda::Nccl::kUint8, kReceiver, communicator, stream), "ncclSend",
                          communicator));
   MAESTRO_TRY(settle("ncclSend"));
   return note();
 }
 
-Status NcclLink::receive(void *to, uint64_t bytes) {
+/// The stage is free again when the stream has passed the put.
+Status NcclLink::put(const std::byte *from, uint64_t bytes, uint64_t offset) {
+  for (uint64_t at = 0; at < bytes; at += stageBytes) {
+    uint64_t count = std::min(stageBytes, bytes - at);
+    MAESTRO_CUDA_TRY(driver(), cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(stage),
+                     reinterpret_cast<CUdeviceptr>(from + at), count, stream);
+    MAESTRO_TRY(nccl.check(nccl.ncclPutSignal(stage, count, cuda::Nccl::kUint8, kReceiver, window, offset + at, 0, 0, 0,
+                                              communicator, stream),
+                           "ncclPutSignal", communicator));
+    MAESTRO_TRY(settle("ncclPutSignal"));
+  }
+  return Status();
+}
+
+Status NcclLink::receive(std::byte *to, uint64_t bytes) {
   context.makeCurrent();
+  if (window) {
+    cuda::NcclSignals signals{static_cast<int>((bytes + stageBytes - 1) / stageBytes), kSender};
+    MAESTRO_TRY(nccl.check(nccl.ncclWaitSignal(1, &signals, communicator, stream), "ncclWaitSignal", communicator));
+    MAESTRO_TRY(settle("ncclWaitSignal"));
+    return note();
+  }
   MAESTRO_TRY(nccl.check(nccl.ncclRecv(to, bytes, cuda::Nccl::kUint8, kSender, communicator, stream), "ncclRecv",
                          communicator));
   MAESTRO_TRY(settle("ncclRecv"));

@@ -2,16 +2,17 @@
 
 #include "cuda/context.h"
 #include "cuda/nccl.h"
-#include "transport/nccl/link.h"
+#include "cuda/shared_block.h"
+#include "transport/nccl/ways.h"
 #include "transport/wait.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <mutex>
-#include <optional>
+#include <iterator>
+#include <string_view>
 #include <sys/prctl.h>
 #include <thread>
 #include <utility>
@@ -19,53 +20,11 @@
 namespace maestro::transport {
 namespace {
 
-constexpr uint64_t kRecords = NcclPlaces::kRecords, kRecordBytes = NcclPlaces::kRecordBytes;
-constexpr uint64_t kCreditsAtOnce = 32;    ///< Records are given back so many at a time.
+constexpr const char *kPutsVariable = "MAESTRO_NCCL_PUTS";
 constexpr int64_t kSpinNs = 50'000;        ///< After something has happened.
 constexpr int64_t kNapNs = 30'000;         ///< Between looks while something is under way.
 constexpr int64_t kIdleNs = 200'000;       ///< Otherwise.
 constexpr int64_t kPatrolNs = 100'000'000; ///< Between questions for errors.
-
-/// What a sender tells of what it has given to NCCL, or of a count behind that.
-struct Record {
-  enum class Kind : uint32_t { Data, Count } kind = Kind::Data;
-  uint32_t word = 0;   ///< Counts: the receiver's word.
-  uint64_t offset = 0; ///< Data: in the receiver's bulk.
-  uint64_t amount = 0; ///< Bytes, or how much.
-};
-static_assert(sizeof(Record) <= Fabric::kMostPutBytes);
-
-/// To one rank.
-struct Outgoing {
-  uint32_t to = 0;
-  cuda::NcclUniqueId id;
-  std::unique_ptr<NcclLink> link;
-  Target ring;
-  std::optional<WordTarget> arrived;
-  Word *consumed = nullptr;
-  std::mutex mutex;                              ///< Of what is given.
-  uint64_t records = 0;                          ///< Written.
-  std::array<Word *, NcclLink::kEvents> taken{}; ///< By transfer: counted when it has left.
-  std::atomic<uint64_t> counted{0};              ///< Transfers.
-  /// Of the transfer that is done next, which has been queued.
-  Word *nextTaken() const { return taken[link->finished() % NcclLink::kEvents]; }
-};
-
-/// From one rank.
-struct Incoming {
-  uint32_t from = 0;
-  std::unique_ptr<NcclLink> link;
-  const std::byte *ring = nullptr;
-  Word *arrived = nullptr;
-  std::optional<WordTarget> consumed;
-  uint64_t records = 0, givenBack = 0; ///< Read; told the sender.
-  struct Count {
-    uint64_t behind = 0; ///< Transfers.
-    uint32_t word = 0;
-    uint64_t more = 0;
-  };
-  std::deque<Count> counts;
-};
 
 class Communicators : public NcclFabric {
 public:
@@ -79,31 +38,17 @@ public:
       return Status::unavailable("it exchanges with " + std::to_string(peers().size()) +
                                  " ranks, and by NCCL a GPU's work queues serve " + std::to_string(kMaxPeers) +
                                  "; plan for smaller groups of replicas");
-    for (const auto &[pair, where] : places.ways()) {
+    for (const auto &[pair, where] : places.ways())
       if (pair.first == options.rank && peers().contains(pair.second)) {
-        auto &way = outgoing[pair.second] = std::make_unique<Outgoing>();
-        way->to = pair.second;
-        way->ring = segments.target(where.ring);
-        way->arrived = segments.directTarget(where.arrived);
-        way->consumed = segments.word(where.consumed);
-        MAESTRO_NCCL_TRY(nccl, ncclGetUniqueId, &way->id);
+        order.push_back(outgoing.emplace_back(std::make_unique<NcclOutgoing>(pair, where, segments, abort)).get());
+        MAESTRO_NCCL_TRY(nccl, ncclGetUniqueId, &ids[pair.second]);
       } else if (pair.second == options.rank && peers().contains(pair.first)) {
-        auto &way = incoming[pair.first] = std::make_unique<Incoming>();
-        way->from = pair.first;
-        way->ring = segments.at(where.ring);
-        way->arrived = segments.word(where.arrived);
-        way->consumed = segments.directTarget(where.consumed);
-      } else {
-        continue;
+        order.push_back(incoming.emplace_back(std::make_unique<NcclIncoming>(pair, where, segments, abort)).get());
       }
-      order.push_back(pair);
-    }
     return Status();
   }
   ~Communicators() override {
-    stopping = true;
-    if (thread.joinable())
-      thread.join();
+    pause();
     if (abort.isRaised())
       giveUp();
   }
@@ -113,8 +58,8 @@ public:
   int gpu() const override { return context->device(); }
   std::map<uint32_t, std::vector<std::byte>> cards() const override {
     std::map<uint32_t, std::vector<std::byte>> all;
-    for (const auto &[rank, way] : outgoing) {
-      auto bytes = std::as_bytes(std::span(way->id.bytes));
+    for (const auto &[rank, id] : ids) {
+      auto bytes = std::as_bytes(std::span(id.bytes));
       all.emplace(rank, std::vector<std::byte>(bytes.begin(), bytes.end()));
     }
     return all;
@@ -122,49 +67,83 @@ public:
   /// In the order of pairs, which is the same everywhere, so no two wait for each other.
   Status start(const std::map<uint32_t, std::vector<std::byte>> &cards) override {
     MAESTRO_TRY(scratch.open(*context));
-    for (auto [from, to] : order) {
-      bool sends = from == options.rank;
-      auto &link = (sends ? outgoing[to]->link : incoming[from]->link);
-      link = std::make_unique<NcclLink>(*context, nccl, abort);
-      cuda::NcclUniqueId id = sends ? outgoing[to]->id : cuda::NcclUniqueId{};
-      if (!sends) {
-        auto card = cards.find(from);
-        if (card == cards.end() || card->second.size() != sizeof id.bytes)
-          return Status::invalidInput("rank " + std::to_string(from) + " has not told of its way here");
-        std::memcpy(id.bytes, card->second.data(), sizeof id.bytes);
-      }
-      Status status = link->open(id, sends ? NcclLink::kSender : NcclLink::kReceiver);
-      if (status.isOk()) // Connections are made with the first transfer.
-        status = sends ? link->send(scratch.memory, 1) : link->receive(scratch.memory, 1);
+    for (NcclWay *way : order) {
+      MAESTRO_ASSIGN(cuda::NcclUniqueId id, idOf(*way, cards));
+      way->link = std::make_unique<NcclLink>(*context, nccl, abort);
+      Status status = way->link->open(id, way->sends ? NcclLink::kSender : NcclLink::kReceiver);
       if (status.isOk())
-        status = link->synchronize();
-      MAESTRO_TRY(std::move(status).withContext(name() + ", from rank " + std::to_string(from) + " to rank " +
-                                                std::to_string(to)));
-      if (sends)
-        outgoing[to]->counted = link->finished();
+        status = way->tryOut(scratch.memory);
+      MAESTRO_TRY(std::move(status).withContext(textOf(*way)));
     }
-    thread = std::thread([this] { serve(); });
+    resume();
     return Status();
+  }
+
+  // ---- puts
+
+  Status canPut() const override {
+    if (const char *wanted = std::getenv(kPutsVariable); wanted && std::string_view(wanted) == "never")
+      return Status::unavailable(std::string(kPutsVariable) + "=never");
+    if (!nccl.hasPuts())
+      return Status::unavailable("it puts from " + cuda::ncclVersionText(cuda::Nccl::kPuts) + " on");
+    int driver = context->driver().version;
+    if (driver < cuda::Nccl::kPutsDriver)
+      return Status::unavailable("the driver is for CUDA " + cuda::versionText(driver) + ", and it puts with " +
+                                 cuda::versionText(cuda::Nccl::kPutsDriver) + " or newer");
+    return Status();
+  }
+  void placeBulk(std::byte *memory) override {
+    if (bulk && !memory) {
+      pause();
+      closeWindows();
+      resume();
+    }
+    bulk = memory;
+  }
+  bool takesPuts() const override { return bulk && canPut().isOk(); }
+  Status openWindows(const std::set<uint32_t> &senders, const std::set<uint32_t> &takers) override {
+    pause();
+    closeWindows();
+    std::vector<NcclWay *> ways;
+    std::copy_if(order.begin(), order.end(), std::back_inserter(ways), [&](const NcclWay *way) {
+      return senders.contains(way->pair.first) && takers.contains(way->pair.second);
+    });
+    MAESTRO_TRY(openStage(ways));
+    uint64_t stageOffset = 0;
+    for (NcclWay *way : ways) {
+      NcclLink::Window own{bulk, segments.bulkBytes(options.rank), 0, options.stageBytes};
+      if (way->sends) {
+        own = {reinterpret_cast<std::byte *>(stage->start()), stage->bytes(), stageOffset, options.stageBytes};
+        stageOffset += options.stageBytes;
+      }
+      Status status = way->link->openWindow(own);
+      if (status.isOk() && way->link->isPutting())
+        status = way->tryOut(scratch.memory);
+      MAESTRO_TRY(std::move(status).withContext(textOf(*way) + ", by puts (" + kPutsVariable + "=never does without)"));
+    }
+    resume();
+    return Status();
+  }
+  std::string manner() const override {
+    size_t puts = 0, all = 0;
+    for (const NcclWay *way : order)
+      if (segments.bulkBytes(way->pair.second) > 0) {
+        puts += way->link->isPutting();
+        ++all;
+      }
+    if (puts == 0 || puts == all)
+      return puts == 0 ? "sends and receives" : "puts";
+    return "puts on " + std::to_string(puts) + " of " + std::to_string(all) + " ways";
   }
 
   // ---- by any thread
 
   bool readsDevices() const override { return true; }
   void write(const Place &to, const std::byte *from, uint64_t bytes, Word *taken) override {
-    Outgoing *way = wayTo(to.rank, to.isBulk);
+    NcclOutgoing *way = wayTo(to.rank, to.isBulk);
     if (!way)
       return;
-    std::lock_guard lock(way->mutex);
-    if (!await([&] { return !way->link->isFull(); }) || abort.isRaised())
-      return;
-    Record record;
-    record.kind = Record::Kind::Data;
-    record.offset = to.offset;
-    record.amount = bytes;
-    if (!tell(*way, record)) // Before the send: what is set up at the first one needs the other side.
-      return;
-    way->taken[way->link->queued() % NcclLink::kEvents] = taken;
-    if (Status status = way->link->send(from, bytes); !status.isOk())
+    if (Status status = way->write(to.offset, from, bytes, taken); !status.isOk())
       return fail(status);
     written.fetch_add(bytes, std::memory_order_relaxed);
   }
@@ -172,24 +151,16 @@ public:
     abort.raise(options.rank, name() + ": single bytes for rank " + std::to_string(to.rank) + " go another way");
   }
   void signal(const WordPlace &word, uint64_t more) override {
-    Outgoing *way = wayTo(word.rank, true);
-    if (!way)
-      return;
-    std::lock_guard lock(way->mutex);
-    Record record;
-    record.kind = Record::Kind::Count;
-    record.word = word.index;
-    record.amount = more;
-    (void)tell(*way, record);
+    if (NcclOutgoing *way = wayTo(word.rank, true))
+      way->signal(word.index, more);
   }
   void awaitIdle() override {
-    bool isIdle = await([&] {
-      return std::all_of(outgoing.begin(), outgoing.end(), [](const auto &each) {
-        return !each.second->link || each.second->link->queued() == each.second->counted;
-      });
-    });
-    while (!isIdle && thread.joinable() && !isOver) // The job has ended; communicators are given up.
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    auto isIdle = [](const auto &way) { return way->isIdle(); };
+    while (!std::all_of(outgoing.begin(), outgoing.end(), isIdle) && thread.joinable()) {
+      if (abort.isRaised() && isOver) // Communicators are given up.
+        return;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
   }
   Traffic traffic() const override {
     int64_t since = busySinceNs.load();
@@ -197,6 +168,49 @@ public:
   }
 
 private:
+  Result<cuda::NcclUniqueId> idOf(const NcclWay &way, const std::map<uint32_t, std::vector<std::byte>> &cards) const {
+    if (way.sends)
+      return ids.at(way.pair.second);
+    cuda::NcclUniqueId id;
+    auto card = cards.find(way.pair.first);
+    if (card == cards.end() || card->second.size() != sizeof id.bytes)
+      return Status::invalidInput("rank " + std::to_string(way.pair.first) + " has not told of its way here");
+    std::memcpy(id.bytes, card->second.data(), sizeof id.bytes);
+    return id;
+  }
+  std::string textOf(const NcclWay &way) const {
+    return name() + ", from rank " + std::to_string(way.pair.first) + " to rank " + std::to_string(way.pair.second);
+  }
+  /// For the ways that this rank sends by: a part for each, and as long as what they are put to.
+  Status openStage(const std::vector<NcclWay *> &ways) {
+    uint64_t parts = 0, longest = 0;
+    for (const NcclWay *way : ways)
+      if (way->sends) {
+        parts += options.stageBytes;
+        longest = std::max(longest, segments.bulkBytes(way->pair.second));
+      }
+    if (parts == 0)
+      return Status();
+    MAESTRO_ASSIGN(stage, cuda::SharedBlock::create(*context, std::max(parts, longest), "what NCCL puts from"));
+    return Status();
+  }
+  void closeWindows() {
+    for (NcclWay *way : order)
+      if (way->link)
+        way->link->closeWindow();
+    stage.reset();
+  }
+  void resume() {
+    thread = std::thread([this] { serve(); });
+  }
+  /// The fabric's thread has ended.
+  void pause() {
+    stopping = true;
+    if (thread.joinable())
+      thread.join();
+    stopping = false;
+  }
+
   /// Memory of the first transfers.
   struct Scratch {
     ~Scratch() {
@@ -209,42 +223,26 @@ private:
       context = &opened;
       context->makeCurrent();
       const cuda::Driver &driver = context->driver();
-      MAESTRO_CUDA_TRY(driver, cuMemHostAlloc, &memory, 64, CU_MEMHOSTALLOC_PORTABLE);
+      void *made = nullptr;
+      MAESTRO_CUDA_TRY(driver, cuMemHostAlloc, &made, kBytes, CU_MEMHOSTALLOC_PORTABLE);
+      memory = static_cast<std::byte *>(made);
+      std::memset(memory, 0, kBytes);
       return Status();
     }
+    static constexpr size_t kBytes = 64;
     const cuda::Context *context = nullptr;
-    void *memory = nullptr;
+    std::byte *memory = nullptr;
   };
 
-  /// False: the job has ended.
-  template <typename Condition> bool await(const Condition &condition) const {
-    while (!condition()) {
-      if (abort.isRaised())
-        return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    return true;
-  }
-  Outgoing *wayTo(uint32_t rank, bool isBulk) {
-    auto found = outgoing.find(rank);
+  NcclOutgoing *wayTo(uint32_t rank, bool isBulk) {
+    auto found =
+        std::find_if(outgoing.begin(), outgoing.end(), [&](const auto &way) { return way->pair.second == rank; });
     if (found != outgoing.end() && isBulk && !abort.isRaised())
-      return found->second.get();
+      return found->get();
     if (!abort.isRaised())
       abort.raise(options.rank, name() + ": something is written to rank " + std::to_string(rank) +
                                     ", which is no peer of this one, or not to its bulk");
     return nullptr;
-  }
-  /// Into the peer's ring, when there is room.
-  bool tell(Outgoing &way, const Record &record) {
-    if (!await([&] { return way.records - way.consumed->count() < kRecords; }))
-      return false;
-    Target to = way.ring + way.records++ % kRecords * kRecordBytes;
-    if (to.memory)
-      std::memcpy(to.memory, &record, sizeof record);
-    else
-      to.fabric->put(to.place, std::as_bytes(std::span(&record, 1)));
-    transport::signal(*way.arrived, 1);
-    return true;
   }
 
   // ---- this fabric's thread
@@ -254,10 +252,14 @@ private:
     int64_t lastNs = nowNs(), patrolNs = lastNs;
     while (!stopping && !abort.isRaised()) {
       bool moved = false, works = false;
-      for (auto &[rank, way] : outgoing)
-        moved |= collect(*way), works |= way->link->queued() != way->link->finished();
-      for (auto &[rank, way] : incoming)
-        moved |= receive(*way), works |= !way->counts.empty() || way->link->queued() != way->link->finished();
+      for (auto &way : outgoing)
+        moved |= way->collect(), works |= way->isBusy();
+      for (auto &way : incoming) {
+        Result<bool> any = way->receive();
+        if (!any)
+          fail(any.status());
+        moved |= any && *any, works |= way->isWaiting();
+      }
       int64_t now = nowNs();
       lastNs = moved ? now : lastNs;
       if (works != (busySinceNs > 0)) {
@@ -277,70 +279,17 @@ private:
       giveUp();
     isOver = true;
   }
-  /// What has left.
-  static bool collect(Outgoing &way) {
-    bool any = false;
-    while (way.link->finished() < way.link->queued()) { // From then on `taken` says who waits for it.
-      Word *taken = way.nextTaken();
-      if (!way.link->look())
-        break;
-      if (taken)
-        transport::signal(*taken, 1);
-      ++way.counted;
-      any = true;
-    }
-    return any;
-  }
-  bool receive(Incoming &way) {
-    bool any = false;
-    while (way.link->look())
-      any = true;
-    while (way.records < way.arrived->count() && !way.link->isFull() && !abort.isRaised()) {
-      Record record;
-      std::memcpy(&record, way.ring + way.records % kRecords * kRecordBytes, sizeof record);
-      ++way.records;
-      any = true;
-      if (record.kind == Record::Kind::Data)
-        receiveData(way, record);
-      else
-        way.counts.push_back({way.link->queued(), record.word, record.amount});
-    }
-    for (; !way.counts.empty() && way.counts.front().behind <= way.link->finished(); way.counts.pop_front(), any = true)
-      if (Word *word = segments.word(options.rank, way.counts.front().word))
-        transport::signal(*word, way.counts.front().more);
-      else
-        fail(Status::internal("a count of rank " + std::to_string(way.from) + " for a word that does not exist"));
-    if (way.records - way.givenBack >= kCreditsAtOnce) {
-      transport::signal(*way.consumed, way.records - way.givenBack);
-      way.givenBack = way.records;
-    }
-    return any;
-  }
-  void receiveData(Incoming &way, const Record &record) {
-    uint64_t room = segments.bulkBytes(options.rank);
-    Target bulk = segments.target(Place{options.rank, 0, true});
-    if (record.offset > room || record.amount > room - record.offset)
-      return fail(
-          Status::internal("rank " + std::to_string(way.from) + " writes beyond the end of this rank's memory"));
-    if (Status status = way.link->receive(bulk.memory + record.offset, record.amount); !status.isOk())
-      fail(status);
-  }
   void patrol() {
-    for (auto &[rank, way] : outgoing)
+    for (const NcclWay *way : order)
       if (Status status = way->link->error(); !status.isOk())
-        return fail(std::move(status).withContext("to rank " + std::to_string(rank)));
-    for (auto &[rank, way] : incoming)
-      if (Status status = way->link->error(); !status.isOk())
-        return fail(std::move(status).withContext("from rank " + std::to_string(rank)));
+        return fail(std::move(status).withContext(way->sends ? "to rank " + std::to_string(way->pair.second)
+                                                             : "from rank " + std::to_string(way->pair.first)));
   }
   void fail(const Status &status) { abort.raise(options.rank, name() + ": " + std::string(status.message())); }
   void giveUp() {
-    for (auto &[rank, way] : outgoing) {
-      std::lock_guard lock(way->mutex); // Somebody may be giving something.
-      if (way->link)
-        way->link->giveUp();
-    }
-    for (auto &[rank, way] : incoming)
+    for (auto &way : outgoing)
+      way->giveUp();
+    for (auto &way : incoming)
       if (way->link)
         way->link->giveUp();
   }
@@ -351,9 +300,12 @@ private:
   const cuda::Nccl &nccl;
   std::unique_ptr<cuda::Context> context;
   Scratch scratch;
-  std::vector<NcclPlaces::Pair> order;
-  std::map<uint32_t, std::unique_ptr<Outgoing>> outgoing; ///< By receiver.
-  std::map<uint32_t, std::unique_ptr<Incoming>> incoming; ///< By sender.
+  std::unique_ptr<cuda::SharedBlock> stage;   ///< What is put, on its way.
+  std::byte *bulk = nullptr;                  ///< This rank's, if puts can be to it.
+  std::map<uint32_t, cuda::NcclUniqueId> ids; ///< By receiver.
+  std::vector<std::unique_ptr<NcclOutgoing>> outgoing;
+  std::vector<std::unique_ptr<NcclIncoming>> incoming;
+  std::vector<NcclWay *> order; ///< All of them, by pairs.
   std::atomic<uint64_t> written{0};
   std::atomic<int64_t> busyNs{0}, busySinceNs{0};   ///< Up to the last time; 0: not now.
   std::atomic<bool> stopping{false}, isOver{false}; ///< The thread does nothing any more.

@@ -139,9 +139,12 @@ extern "C" __attribute__((visibility("default"))) void maestroFakeCudaTransfer(c
                                                                                CUdeviceptr memory, size_t bytes,
                                                                                std::shared_ptr<Transfer> transfer) {
   CUstream_st &queue = require(who, stream);
-  auto check = [=, device = queue.device] { kindOf(who, "memory", memory, bytes, device); };
+  auto check = [=, device = queue.device] {
+    if (memory)
+      kindOf(who, "memory", memory, bytes, device);
+  };
   check();
-  queue.push(Touches::Nothing, [=] {
+  queue.push(memory ? Touches::Nothing : Touches::Waits, [=] {
     check();
     for (size_t at = 0; at < bytes;) {
       size_t ready = transfer->ready();
@@ -153,11 +156,16 @@ extern "C" __attribute__((visibility("default"))) void maestroFakeCudaTransfer(c
       }
       ready = std::min(ready, bytes - at);
       Memory::get().open();
-      transfer->move(static_cast<std::byte *>(asPointer(memory)) + at, ready);
+      transfer->move(memory ? static_cast<std::byte *>(asPointer(memory)) + at : nullptr, ready);
       Memory::get().close();
       at += ready;
     }
   });
+}
+
+extern "C" __attribute__((visibility("default"))) bool maestroFakeCudaOpen(CUdeviceptr memory, size_t bytes,
+                                                                           int *descriptor, size_t *offset) {
+  return Memory::get().openShared(memory, bytes, descriptor, offset) == CUDA_SUCCESS;
 }
 
 extern "C" __attribute__((visibility("default"))) uint64_t maestroFakeCudaGraphLaunches() {

@@ -202,6 +202,20 @@ CUresult Memory::openForNics(int *descriptor, CUdeviceptr address, size_t bytes)
   return CUDA_SUCCESS;
 }
 
+CUresult Memory::openShared(CUdeviceptr address, size_t bytes, int *descriptor, size_t *offset) {
+  std::lock_guard lock(mutex);
+  auto found = ranges.upper_bound(address);
+  if (found == ranges.begin() || (--found)->second.kind != Kind::Device ||
+      address + bytes > found->first + found->second.bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  const Physical &own = physical.at(found->second.handle);
+  if (own.file < 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  *descriptor = ::dup(own.file);
+  *offset = address - found->first;
+  return *descriptor < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
 CUresult Memory::unmap(CUdeviceptr address, size_t bytes) {
   std::lock_guard lock(mutex);
   for (size_t at = 0; at < bytes;) {

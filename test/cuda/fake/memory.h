@@ -32,6 +32,8 @@ public:
   CUresult unmap(CUdeviceptr address, size_t bytes);
   /// A descriptor whose position is where the range begins in its file (test/cuda/fake/nic.cpp maps it there).
   CUresult openForNics(int *descriptor, CUdeviceptr address, size_t bytes);
+  /// A descriptor of the one allocation that holds all of it, which others can open, and where in that it begins.
+  CUresult openShared(CUdeviceptr address, size_t bytes, int *descriptor, size_t *offset);
   CUresult allow(CUdeviceptr address, size_t bytes, CUdevice device);
 
   CUresult allocateHost(void **pointer, size_t bytes);

@@ -6,15 +6,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fcntl.h>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/types.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 using maestro::cuda::NcclResult;
 using maestro::cuda::NcclUniqueId;
@@ -27,12 +34,20 @@ namespace {
   std::abort();
 }
 
-/// What the two share, in memory of the machine: bytes on their way, each message with its length in front.
+/// What the two share, in memory of the machine: bytes on their way, each message with its length in front; and each
+/// one's window, as the other may open it.
 struct Meeting {
   static constexpr size_t kRoom = 256 << 10;
   std::atomic<uint32_t> joined, isOver;
   std::atomic<CUdevice> devices[2];
   std::atomic<uint64_t> written, read;
+  std::atomic<uint64_t> signals; ///< Of puts that have arrived.
+  struct Offer {
+    std::atomic<uint64_t> made, taken; ///< Windows so far; that the other has opened.
+    pid_t process;
+    int descriptor;
+    uint64_t offset, bytes;
+  } offers[2];
   std::byte room[kRoom];
 };
 
@@ -94,6 +109,92 @@ private:
   bool isBegun = false;
 };
 
+/// The other's window, as memory of this process.
+struct Opened {
+  Opened(std::byte *memory, uint64_t bytes) : memory(memory), bytes(bytes) {}
+  ~Opened() { ::munmap(memory, bytes); }
+  std::byte *memory;
+  uint64_t bytes;
+};
+
+/// What puts have taken from where it was and not yet brought to where it goes: a network, which keeps their order.
+class Wire {
+public:
+  explicit Wire(std::shared_ptr<Shared> with) : with(std::move(with)), thread([this] { serve(); }) {}
+  ~Wire() {
+    isStopping = true;
+    thread.join();
+  }
+  struct Parcel {
+    std::shared_ptr<Opened> to;
+    uint64_t offset;
+    std::vector<std::byte> bytes;
+  };
+  void take(Parcel parcel) {
+    std::lock_guard lock(mutex);
+    parcels.push_back(std::move(parcel));
+  }
+
+private:
+  void serve() {
+    for (uint64_t brought = 0; !isStopping && with->meeting->isOver == 0;) {
+      std::this_thread::sleep_for(std::chrono::microseconds(brought % 5 == 0 ? 3000 : 20));
+      std::deque<Parcel> here;
+      {
+        std::lock_guard lock(mutex);
+        here.swap(parcels);
+      }
+      for (const Parcel &parcel : here) {
+        std::memcpy(parcel.to->memory + parcel.offset, parcel.bytes.data(), parcel.bytes.size());
+        ++with->meeting->signals;
+        ++brought;
+      }
+    }
+  }
+  std::shared_ptr<Shared> with;
+  std::mutex mutex;
+  std::deque<Parcel> parcels;
+  std::atomic<bool> isStopping{false};
+  std::thread thread;
+};
+
+/// Bytes that are taken at once, and come when they come.
+class Put : public maestro::cuda::fake::Transfer {
+public:
+  Put(std::shared_ptr<Shared> with, std::shared_ptr<Wire> wire, std::shared_ptr<Opened> to, uint64_t offset,
+      uint64_t bytes)
+      : with(std::move(with)), wire(std::move(wire)), parcel{std::move(to), offset, {}}, left(bytes) {}
+  size_t ready() override { return with->meeting->isOver.load() != 0 ? kEnded : left; }
+  void move(std::byte *memory, size_t count) override {
+    parcel.bytes.insert(parcel.bytes.end(), memory, memory + count);
+    left -= count;
+    if (left == 0)
+      wire->take(std::move(parcel));
+  }
+
+private:
+  std::shared_ptr<Shared> with;
+  std::shared_ptr<Wire> wire;
+  Wire::Parcel parcel;
+  uint64_t left;
+};
+
+/// Waits until so many have arrived in all.
+class Signals : public maestro::cuda::fake::Transfer {
+public:
+  Signals(std::shared_ptr<Shared> with, uint64_t last) : with(std::move(with)), last(last) {}
+  size_t ready() override {
+    if (with->meeting->isOver.load() != 0)
+      return kEnded;
+    return with->meeting->signals.load() >= last ? 1 : 0;
+  }
+  void move(std::byte *, size_t) override {}
+
+private:
+  std::shared_ptr<Shared> with;
+  const uint64_t last;
+};
+
 std::atomic<int> communicators{0};
 
 /// At exit.
@@ -109,11 +210,53 @@ struct maestro::cuda::NcclCommunicator {
   std::string name;
   int rank = 0;
   bool sends = false, receives = false;
+  uint64_t awaited = 0;       ///< Signals.
+  std::shared_ptr<Wire> wire; ///< Null: nothing was put yet.
+  /// The last one that was registered.
+  struct Window {
+    uint64_t number = 0; ///< 0: none so far.
+    bool isLive = false;
+    CUdeviceptr start = 0;
+    uint64_t bytes = 0;
+    int descriptor = -1;
+    std::shared_ptr<Opened> other; ///< Null: not yet.
+    NcclWindow **handle = nullptr; ///< Where the caller wants to find it.
+  } window{};
 };
+struct maestro::cuda::NcclWindow {};
 
 using maestro::cuda::NcclCommunicator;
+using maestro::cuda::NcclProperties;
+using maestro::cuda::NcclSignals;
+using maestro::cuda::NcclWindow;
 
 namespace {
+
+/// Goes on with what both sides have to do for a window; true when they have.
+bool openWindows(NcclCommunicator &communicator) {
+  NcclCommunicator::Window &own = communicator.window;
+  Meeting::Offer &mine = communicator.shared->meeting->offers[communicator.rank];
+  Meeting::Offer &theirs = communicator.shared->meeting->offers[1 - communicator.rank];
+  if (!own.handle || theirs.made < own.number)
+    return !own.handle;
+  if (!own.other) {
+    std::string path = "/proc/" + std::to_string(theirs.process) + "/fd/" + std::to_string(theirs.descriptor);
+    int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    void *memory = file < 0 ? MAP_FAILED
+                            : ::mmap(nullptr, theirs.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                                     static_cast<off_t>(theirs.offset));
+    if (memory == MAP_FAILED)
+      complain("ncclCommWindowRegister: " + path + " cannot be opened");
+    ::close(file);
+    own.other = std::make_shared<Opened>(static_cast<std::byte *>(memory), theirs.bytes);
+    theirs.taken = own.number;
+  }
+  if (mine.taken < own.number)
+    return false;
+  ::close(std::exchange(own.descriptor, -1));
+  *std::exchange(own.handle, nullptr) = reinterpret_cast<NcclWindow *>(own.number);
+  return true;
+}
 
 NcclResult queue(const char *who, CUdeviceptr memory, size_t count, int type, int peer, NcclCommunicator *communicator,
                  CUstream stream, bool sends) {
@@ -130,6 +273,8 @@ NcclResult queue(const char *who, CUdeviceptr memory, size_t count, int type, in
 
 void remove(NcclCommunicator *communicator) {
   --communicators;
+  if (communicator->window.descriptor >= 0)
+    ::close(communicator->window.descriptor);
   delete communicator;
 }
 
@@ -186,10 +331,13 @@ NcclResult ncclCommGetAsyncError(NcclCommunicator *communicator, NcclResult *res
     *result = NcclResult{5};
     return NcclResult::Success;
   }
-  *result = meeting.isOver ? NcclResult{6} : meeting.joined < 2 ? NcclResult::InProgress : NcclResult::Success;
+  bool isSettled = meeting.joined == 2 && openWindows(*communicator);
+  *result = meeting.isOver ? NcclResult{6} : isSettled ? NcclResult::Success : NcclResult::InProgress;
   return NcclResult::Success;
 }
 NcclResult ncclCommDestroy(NcclCommunicator *communicator) {
+  if (communicator->window.isLive)
+    complain("ncclCommDestroy of a communicator that has a window");
   remove(communicator);
   return NcclResult::Success;
 }
@@ -206,6 +354,70 @@ NcclResult ncclSend(const void *from, size_t count, int type, int peer, NcclComm
 }
 NcclResult ncclRecv(void *to, size_t count, int type, int peer, NcclCommunicator *communicator, CUstream stream) {
   return queue("ncclRecv", reinterpret_cast<CUdeviceptr>(to), count, type, peer, communicator, stream, false);
+}
+
+NcclResult ncclCommQueryProperties(NcclCommunicator *communicator, NcclProperties *properties) {
+  if (properties->magic != NcclProperties().magic || properties->version < 23007)
+    return NcclResult{5};
+  properties->rank = communicator->rank;
+  properties->ranks = 2;
+  properties->canPut = std::getenv("MAESTRO_FAKE_NCCL_NO_PUTS") == nullptr;
+  return NcclResult::Success;
+}
+NcclResult ncclCommWindowRegister(NcclCommunicator *communicator, void *memory, size_t bytes, NcclWindow **window,
+                                  int flags) {
+  auto start = reinterpret_cast<CUdeviceptr>(memory);
+  int descriptor = -1;
+  size_t offset = 0;
+  if (flags != maestro::cuda::Nccl::kSymmetric || start % 4096 != 0 || communicator->window.isLive)
+    return NcclResult{4};
+  if (!maestroFakeCudaOpen(start, bytes, &descriptor, &offset))
+    complain("ncclCommWindowRegister of memory that is not one allocation which others can open");
+  *window = nullptr;
+  Meeting::Offer &offer = communicator->shared->meeting->offers[communicator->rank];
+  offer.process = ::getpid();
+  offer.descriptor = descriptor;
+  offer.offset = offset;
+  offer.bytes = bytes;
+  communicator->window = {communicator->window.number + 1, true, start, bytes, descriptor, nullptr, window};
+  ++offer.made;
+  return NcclResult::InProgress;
+}
+NcclResult ncclCommWindowDeregister(NcclCommunicator *communicator, NcclWindow *window) {
+  if (!communicator->window.isLive || window != reinterpret_cast<NcclWindow *>(communicator->window.number))
+    complain("ncclCommWindowDeregister of what is no window");
+  communicator->window.isLive = false;
+  communicator->window.other.reset();
+  return NcclResult::Success;
+}
+NcclResult ncclPutSignal(const void *from, size_t count, int type, int peer, NcclWindow *window, size_t offset,
+                         int signal, int context, unsigned flags, NcclCommunicator *communicator, CUstream stream) {
+  const NcclCommunicator::Window &own = communicator->window;
+  auto start = reinterpret_cast<CUdeviceptr>(from);
+  if (type != maestro::cuda::Nccl::kUint8 || peer != 1 - communicator->rank || signal != 0 || context != 0 ||
+      flags != 0)
+    return NcclResult{4};
+  if (!own.isLive || !own.other || window != reinterpret_cast<NcclWindow *>(own.number))
+    complain("ncclPutSignal to what is no window");
+  if (start < own.start || start + count > own.start + own.bytes)
+    complain("ncclPutSignal from memory outside the window");
+  if (offset >= own.bytes || offset + count > own.other->bytes)
+    complain("ncclPutSignal at " + std::to_string(offset) + " of windows of " + std::to_string(own.bytes) + " and " +
+             std::to_string(own.other->bytes) + " bytes");
+  if (!communicator->wire)
+    communicator->wire = std::make_shared<Wire>(communicator->shared);
+  maestroFakeCudaTransfer("ncclPutSignal", stream, start, count,
+                          std::make_shared<Put>(communicator->shared, communicator->wire, own.other, offset, count));
+  return NcclResult::Success;
+}
+NcclResult ncclWaitSignal(int count, NcclSignals *signals, NcclCommunicator *communicator, CUstream stream) {
+  if (count != 1 || signals->count < 1 || signals->peer != 1 - communicator->rank || signals->signal != 0 ||
+      signals->context != 0)
+    return NcclResult{4};
+  communicator->awaited += static_cast<uint64_t>(signals->count);
+  maestroFakeCudaTransfer("ncclWaitSignal", stream, 0, 1,
+                          std::make_shared<Signals>(communicator->shared, communicator->awaited));
+  return NcclResult::Success;
 }
 
 } // extern "C"

@@ -22,6 +22,10 @@ public:
 
 /// Of the calling thread's context.
 extern "C" CUdevice maestroFakeCudaDevice(const char *who);
-/// Queues it for memory that the stream's device may use; `who` is blamed where it may not.
+/// Queues it for memory that the stream's device may use; `who` is blamed where it may not. Without memory it is a wait
+/// for so much to be ready, and what is queued behind it to the GPU waits, too.
 extern "C" void maestroFakeCudaTransfer(const char *who, CUstream stream, CUdeviceptr memory, size_t bytes,
                                         std::shared_ptr<maestro::cuda::fake::Transfer> transfer);
+/// A descriptor for what is mapped there, of one allocation that others may open, and where in it this begins. False
+/// where there is none.
+extern "C" bool maestroFakeCudaOpen(CUdeviceptr memory, size_t bytes, int *descriptor, size_t *offset);
