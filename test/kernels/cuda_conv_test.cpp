@@ -12,8 +12,8 @@ namespace {
 
 CUdeviceptr addressOf(const void *data) { return reinterpret_cast<CUdeviceptr>(data); }
 
-void check(const char *kernel, const std::vector<Attribute> &attributes, const std::vector<Tensor> &inputs,
-           Tensor result, int64_t maxPatchBytes) {
+void checkConvolution(const char *kernel, const std::vector<Attribute> &attributes, const std::vector<Tensor> &inputs,
+                      Tensor result, int64_t maxPatchBytes) {
   SCOPED_TRACE(std::string(kernel) + " in parts of " + std::to_string(maxPatchBytes) + " bytes");
   std::vector<Tensor> expected{result};
   ASSERT_TRUE(call(*createReferenceLibrary(), kernel, attributes, inputs, expected).status.isOk());
@@ -45,9 +45,9 @@ TEST(Convolution, InParts) {
     Tensor y(dtype, {6, 8, 5, 11}), dy = random.floats(dtype, {6, 8, 5, 11}), bias = random.floats(dtype, {8});
     int64_t ofOne = 5 * 11 * 3 * 3 * 2 * static_cast<int64_t>(byteSize(dtype));
     for (int64_t samples : {1, 2, 4, 6}) { // Of six: four at a time would leave two, so it is three.
-      check("conv", attributes, {x, w, bias}, y, samples * ofOne);
-      check("conv_grad_input", attributes, {dy, w}, x, samples * ofOne);
-      check("conv_grad_weight", attributes, {x, dy}, Tensor(DType::F32, {8, 3, 3, 2}), samples * ofOne);
+      checkConvolution("conv", attributes, {x, w, bias}, y, samples * ofOne);
+      checkConvolution("conv_grad_input", attributes, {dy, w}, x, samples * ofOne);
+      checkConvolution("conv_grad_weight", attributes, {x, dy}, Tensor(DType::F32, {8, 3, 3, 2}), samples * ofOne);
     }
   }
 }
