@@ -137,7 +137,12 @@ Status Job::createWorkers() {
   return Status();
 }
 
-Job::~Job() { end(); }
+Job::~Job() {
+  end();
+  collections.clear();
+  for (auto &worker : workers) // Their devices speak up until they are gone, of failures, too, to all that is below.
+    worker.reset();
+}
 
 void Job::end() {
   {

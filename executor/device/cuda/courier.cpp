@@ -34,8 +34,12 @@ void Courier::stop() {
 uint64_t Courier::push(Queue queue, const Entry &entry) {
   Lined &own = queues[static_cast<size_t>(queue)];
   uint64_t number = own.pushed.load() + 1;
-  if (number > kEntries)
+  if (number > kEntries) {
     await(queue, number - kEntries);
+    if (own.done.load() + kEntries <
+        number) // The GPU is lost, and the courier may be at the entry whose place this is.
+      return number;
+  }
   own.entries[number % kEntries] = entry;
   own.pushed.store(number);
   transport::notify(point);
@@ -52,7 +56,13 @@ void Courier::await(Queue queue, uint64_t count) const {
   }
 }
 
+void Courier::cease() {
+  std::lock_guard lock(handingOut);
+  hasCeased = true;
+}
+
 void Courier::lose() {
+  cease();
   isLost = true;
   ++doneInAll;
   doneInAll.notify_all();
@@ -161,7 +171,11 @@ bool Courier::execute(Lined &queue, const entry::Await &) {
   return true;
 }
 bool Courier::execute(Lined &queue, const entry::Deliver &deliver) {
-  std::memcpy(deliver.to, deliver.from.memory, deliver.bytes);
+  {
+    std::lock_guard lock(handingOut);
+    if (!hasCeased)
+      std::memcpy(deliver.to, deliver.from.memory, deliver.bytes);
+  }
   queue.ring->giveBack(deliver.from.end);
   return true;
 }

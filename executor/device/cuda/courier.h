@@ -11,6 +11,7 @@
 #include "executor/device/device.h"
 
 #include <array>
+#include <mutex>
 #include <thread>
 #include <variant>
 
@@ -104,13 +105,17 @@ public:
   /// Returns when all entries are done, or can no longer be; none may come any more.
   void stop();
 
-  /// Host's thread; the number that the stream is to write. Blocks while the ring is full.
+  /// Host's thread; the number that the stream is to write. Blocks while the ring is full; of a GPU that is lost then
+  /// it takes nothing.
   uint64_t push(Queue queue, const Entry &entry);
   uint64_t pushed(Queue queue) const { return queues[static_cast<size_t>(queue)].pushed; }
   uint64_t done(Queue queue) const { return queues[static_cast<size_t>(queue)].done; }
   /// Returns when so many of the queue's entries are done, or the GPU is lost.
   void await(Queue queue, uint64_t count) const;
-  /// The GPU does nothing any more; any thread.
+  /// Hands out nothing that was read any more; when this returns, nothing is being handed out. Who was told of a
+  /// failure has the host's memory for itself again. Any thread, as below.
+  void cease();
+  /// The GPU does nothing any more.
   void lose();
 
 private:
@@ -159,6 +164,8 @@ private:
   transport::WaitPoint point;                 ///< Where the thread sleeps.
   mutable std::atomic<uint64_t> doneInAll{0}; ///< Changes with every `done`.
   std::atomic<bool> isLost{false}, stopping{false};
+  std::mutex handingOut;
+  bool hasCeased = false; ///< Under that.
   std::thread thread;
 };
 

@@ -127,7 +127,8 @@ Status CudaQueues::wait(Point point) {
     courier->await(point.queue, point.sent);
     sign(DeviceSign::HostResumes);
   }
-  (void)hasFailed();
+  if (hasFailed())
+    courier->cease();
   return failure.status();
 }
 

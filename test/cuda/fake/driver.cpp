@@ -48,6 +48,7 @@ const Settings &Settings::get() {
                                     std::getenv("MAESTRO_FAKE_CUDA_IN_USE") != nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_EXPORT") == nullptr,
                                     std::getenv("MAESTRO_FAKE_CUDA_NO_PEERS") == nullptr,
+                                    std::getenv("MAESTRO_FAKE_CUDA_HIDES_NOTHING") == nullptr,
                                     lost().first,
                                     lost().second,
                                     textFromEnvironment("MAESTRO_FAKE_CUDA_DMABUF")};

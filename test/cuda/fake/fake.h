@@ -8,7 +8,7 @@ namespace maestro::cuda::fake {
 
 struct Settings {
   uint64_t seed, delayUs, devices, memory, version, workQueues;
-  bool inUse, exports, hasPeers;
+  bool inUse, exports, hasPeers, hides;
   int lostDevice;     ///< −1: none.
   uint64_t lostAfter; ///< Works.
   std::string dmaBuf; ///< What NICs write: "ordered", "flushed", "unordered"; empty: nothing.

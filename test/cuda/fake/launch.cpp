@@ -282,12 +282,12 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 CUresult cuEventQuery(CUevent event) {
   Objects::requireContext("cuEventQuery");
-  auto last = Objects::get().events.require(event, "cuEventQuery").last;
+  auto last = Objects::get().events.require(event, "cuEventQuery").last.load();
   return outcome() != CUDA_SUCCESS || !last || last->timeNs != 0 ? outcome() : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent event) {
   CUdevice device = Objects::requireContext("cuEventSynchronize");
-  if (auto last = Objects::get().events.require(event, "cuEventSynchronize").last)
+  if (auto last = Objects::get().events.require(event, "cuEventSynchronize").last.load())
     awaitRecording(*last, device);
   return outcome();
 }
@@ -295,11 +295,12 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   Objects::requireContext("cuEventElapsedTime");
   CUevent_st &first = Objects::get().events.require(start, "cuEventElapsedTime"),
              &second = Objects::get().events.require(end, "cuEventElapsedTime");
-  if ((first.flags | second.flags) & CU_EVENT_DISABLE_TIMING || !first.last || !second.last)
+  auto from = first.last.load(), to = second.last.load();
+  if ((first.flags | second.flags) & CU_EVENT_DISABLE_TIMING || !from || !to)
     complain("cuEventElapsedTime of events without times");
-  if (first.last->timeNs == 0 || second.last->timeNs == 0)
+  if (from->timeNs == 0 || to->timeNs == 0)
     return CUDA_ERROR_NOT_READY;
-  *milliseconds = static_cast<float>(static_cast<double>(second.last->timeNs - first.last->timeNs) * 1e-6);
+  *milliseconds = static_cast<float>(static_cast<double>(to->timeNs - from->timeNs) * 1e-6);
   return outcome();
 }
 

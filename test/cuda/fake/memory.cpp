@@ -16,7 +16,7 @@ constexpr unsigned char kRubbish = 0xcd; ///< As f32, −4e8: it shows.
 /// Behind the bytes of memory that can be opened by its file.
 struct FileEnd {
   uint64_t magic = 0x6d61657374726f67;
-  CUdevice device = 0;
+  int64_t device = 0;
 };
 
 /// Full of rubbish.
@@ -39,6 +39,8 @@ uintptr_t asNumber(const void *pointer) { return reinterpret_cast<uintptr_t>(poi
 void *asPointer(uintptr_t address) { return reinterpret_cast<void *>(address); }
 
 } // namespace
+
+Memory::Memory() : working(Settings::get().hides ? 0 : 1) {}
 
 Memory &Memory::get() {
   static auto *memory = new Memory(); // Outlives every thread.
@@ -110,7 +112,7 @@ CUresult Memory::import(CUmemGenericAllocationHandle *handle, int descriptor) {
   if (::pread(descriptor, &end, sizeof end, static_cast<off_t>(bytes)) != sizeof end || end.magic != FileEnd().magic)
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(mutex);
-  physical[ *handle = ++lastHandle] = {bytes, end.device, ::dup(descriptor), false};
+  physical[ *handle = ++lastHandle] = {bytes, static_cast<CUdevice>(end.device), ::dup(descriptor), false};
   return CUDA_SUCCESS;
 }
 

@@ -52,6 +52,7 @@ public:
   void close();
 
 private:
+  Memory();
   struct Range {
     size_t bytes;
     Kind kind;
@@ -82,7 +83,7 @@ private:
   std::map<CUmemGenericAllocationHandle, Physical> physical;
   CUmemGenericAllocationHandle lastHandle = 0;
   uint64_t usedBytes = 0;
-  int working = 0; ///< Threads between open() and close().
+  int working; ///< Threads between open() and close(); and one where nothing is ever hidden.
 };
 
 } // namespace maestro::cuda::fake

@@ -125,8 +125,9 @@ void CUstream_st::awaitIdle() {
 }
 
 void CUstream_st::record(CUevent_st &event) {
-  event.last = std::make_shared<CUevent_st::Recording>();
-  push(Touches::Nothing, [recording = event.last] {
+  auto last = std::make_shared<CUevent_st::Recording>();
+  event.last = last;
+  push(Touches::Nothing, [recording = std::move(last)] {
     std::lock_guard lock(recordingMutex);
     recording->timeNs.store(nowNs());
     recorded.notify_all();
@@ -134,8 +135,8 @@ void CUstream_st::record(CUevent_st &event) {
 }
 
 void CUstream_st::await(const CUevent_st &event) {
-  if (event.last)
-    push(Touches::Waits, [recording = event.last, device = device] { awaitRecording(*recording, device); });
+  if (auto last = event.last.load())
+    push(Touches::Waits, [recording = std::move(last), device = device] { awaitRecording(*recording, device); });
 }
 
 void CUstream_st::serve() {

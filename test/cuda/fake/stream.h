@@ -21,7 +21,7 @@ struct CUevent_st {
     std::atomic<int64_t> timeNs{0}; ///< 0: not reached yet.
   };
   unsigned flags = 0;
-  std::shared_ptr<Recording> last; ///< Null: never recorded.
+  std::atomic<std::shared_ptr<Recording>> last; ///< Null: never recorded.
 };
 
 namespace maestro::cuda::fake {
