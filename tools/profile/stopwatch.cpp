@@ -220,8 +220,6 @@ namespace {
 
 /// Longer calls fetch their code and operands in a small part of their time.
 constexpr double kLong = 500e-6;
-/// A first call of so long would be long without what first calls take, too.
-constexpr double kSurelyLong = 10 * kLong;
 
 struct Runner {
   Call call;
@@ -297,14 +295,10 @@ Result<Timing> Stopwatch::time(const Subject &subject, int threads, int groups) 
   }
   // One thread's own time leaves out what other programs take; several threads wait for each other on the clock.
   clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  runners[0].call.run();
   double begin = now();
   runners[0].call.run();
-  bool isLong = now() - begin > kSurelyLong;
-  if (!isLong) {
-    begin = now();
-    runners[0].call.run();
-    isLong = now() - begin > kLong;
-  }
+  bool isLong = now() - begin > kLong;
   for (size_t i = 0; !isLong && i < runners[0].call.callsToWarm(); ++i)
     runners[0].call.run();
   std::atomic<bool> stop{false};
