@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sys/prctl.h>
 
 namespace maestro::executor {
 
@@ -276,6 +277,7 @@ Status Job::failureStatus() {
 }
 
 void Job::serve(uint32_t rank) {
+  ::prctl(PR_SET_NAME, fmt::format("rank {}", rank).c_str()); // For top.
   Mailbox &box = mailboxes[rank];
   bool stops = false;
   while (true) {
