@@ -14,6 +14,8 @@ from tools import DISTILLATION, STAGES_AND_REPLICAS
 
 FOUND = 99  # The status of a run in which there was something to find; otherwise it is the run's own.
 VALGRIND = ["valgrind", "--quiet", "--fair-sched=yes", "--num-callers=20", f"--error-exitcode={FOUND}"]
+# maestro-run does not start itself again for OpenMP's sake then, which under valgrind it cannot.
+ALWAYS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 FAKES = runs.BINARIES.resolve().parent / "test" / "fake-cuda"
 
 
@@ -40,7 +42,7 @@ class Judge:
 
     def judge(self, what, expected, plan, *arguments, variables=None):
         began = time.monotonic()
-        environment = os.environ | {"OMP_NUM_THREADS": "1"} | (variables or {})
+        environment = os.environ | ALWAYS | (variables or {})
         line = [*VALGRIND, str(runs.BINARIES / "maestro-run"), str(plan), "--quiet", *map(str, arguments)]
         done = subprocess.run(line, cwd=self.scratch.path, env=environment, capture_output=True, text=True, timeout=250)
         self.scratch.check(f"{what} ({time.monotonic() - began:.0f} s)", done.returncode == expected,
@@ -48,7 +50,7 @@ class Judge:
 
     def judge_started(self, what, plan, *arguments, variables):
         began = time.monotonic()
-        changes = {process: ({"OMP_NUM_THREADS": "1"} | variables, None) for process in range(2)}
+        changes = {process: (ALWAYS | variables, None) for process in range(2)}
         statuses, said = machines.Job(self.scratch, UnderValgrind(), 2, plan, "--quiet", "--data", self.data, *arguments, changes=changes).end(250)
         self.scratch.check(f"{what} ({time.monotonic() - began:.0f} s)", statuses == [0, 0], "" if statuses == [0, 0] else f"{statuses}: {said}")
 
