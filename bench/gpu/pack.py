@@ -115,22 +115,37 @@ def make_cases(folder: pathlib.Path, names: list[str], speed: dict, kinds: list[
 
 
 def make_speed(bench, folder, name, size, layers, sequence):
+    network, workload = export_llama(folder, name, size, layers, sequence, SPEED_BATCH)
+    plans = {kind: bench.plan(workload, f"speed-{name}-{kind}", "--set", f"cluster.device={kind}", "--set", "cluster.devices_per_node=1", "--pin", "*.micro_batch=1")
+             for kind in bench.kinds}
+    return {"plans": {kind: plans[kind].name for kind in bench.kinds}, "devices": 1, "steps": SPEED_STEPS, "speed": True,
+            "flops_per_token": flops_per_token(network, sequence),
+            "least": step.least_seconds(runs.summary(bench, plans[bench.kinds[0]]), {"seq": sequence}, SPEED_BATCH)}
+
+
+def llama(size, layers):
+    import large
+
+    return large.on_meta(lambda: large.NextToken(large.llama_config(size, layers)))
+
+
+def export_llama(folder, name, size, layers, sequence, batch):
+    """The network, and a workload that trains its graph."""
     import large
     import torch
 
-    network = large.on_meta(lambda: large.NextToken(large.llama_config(size, layers)))
+    network = llama(size, layers)
     ids = (torch.zeros(2, 64, dtype=torch.int64, device="meta"), {0: "batch", 1: "seq"})
     large.export(network, folder / f"{name}.onnx", {"input_ids": ids}, ["logits"])
     workload = folder / f"{name}.yaml"
-    workload.write_text(SPEED_WORKLOAD.format(graph=f"{name}.onnx", sequence=sequence, batch=SPEED_BATCH))
-    plans = {kind: bench.plan(workload, f"speed-{name}-{kind}", "--set", f"cluster.device={kind}", "--set", "cluster.devices_per_node=1", "--pin", "*.micro_batch=1")
-             for kind in bench.kinds}
-    # As llm.q counts: six for each weight but the embedding's, and the half of attention that causality leaves.
+    workload.write_text(SPEED_WORKLOAD.format(graph=f"{name}.onnx", sequence=sequence, batch=batch))
+    return network, workload
+
+
+def flops_per_token(network, sequence):
+    """As llm.q counts: six for each weight but the embedding's, and the half of attention that causality leaves."""
     weights = sum(parameter.numel() for key, parameter in network.named_parameters() if "embed_tokens" not in key)
-    width = network.config.hidden_size
-    return {"plans": {kind: plans[kind].name for kind in bench.kinds}, "devices": 1, "steps": SPEED_STEPS, "speed": True,
-            "flops_per_token": 6 * weights + 6 * layers * width * sequence,
-            "least": step.least_seconds(runs.summary(bench, plans[bench.kinds[0]]), {"seq": sequence}, SPEED_BATCH)}
+    return 6 * weights + 6 * network.config.num_hidden_layers * network.config.hidden_size * sequence
 
 
 def main() -> int:

@@ -1,4 +1,6 @@
-// How others write to bulk that lies on a device, where that takes more than an address.
+// How others write to bulk that lies on a device, where that takes more than an address: NICs by dma-bufs
+// (core/cluster_dmabuf.h) or NCCL by windows (core/cluster_nccl.h). Whoever places bulk on devices
+// (core/device_segments.h) knows no more of either.
 #pragma once
 
 #include "base/status.h"

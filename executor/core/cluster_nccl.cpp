@@ -91,10 +91,10 @@ private:
   NcclFabric &fabric;
 };
 
-class NcclWay : public BulkWay {
+class NcclBulkWay : public BulkWay {
 public:
   /// `fabric` may be null where this process has nobody to reach by it.
-  NcclWay(transport::Control &control, const World &world, std::unique_ptr<NcclFabric> fabric)
+  NcclBulkWay(transport::Control &control, const World &world, std::unique_ptr<NcclFabric> fabric)
       : control(control), world(world), fabric(std::move(fabric)) {}
 
   Result<std::unique_ptr<DeviceSegment>> place(uint32_t, std::unique_ptr<DeviceSegment> segment) override {
@@ -244,7 +244,7 @@ Result<NcclChoice> openNccl(bool isForced, const plan::Plan &plan, transport::Co
   if (all.sharesGpus)
     ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*replace=*/0);
   MAESTRO_ASSIGN(auto fabric, opening.start());
-  return NcclChoice{std::make_unique<NcclWay>(control, world, std::move(fabric)),
+  return NcclChoice{std::make_unique<NcclBulkWay>(control, world, std::move(fabric)),
                     all.name + (all.sharesGpus ? ", several processes a GPU" : ""), ""};
 }
 

@@ -213,8 +213,4 @@ private:
                        ///< for who holds others up.
 };
 
-/// Data symbols and fields of a plan, as the data library wants them.
-std::vector<data::SymbolSpec> symbolSpecs(const plan::Plan &plan);
-std::vector<data::FieldSpec> fieldSpecs(const plan::Plan &plan);
-
 } // namespace maestro::executor

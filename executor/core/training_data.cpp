@@ -1,7 +1,7 @@
 #include "executor/core/training_data.h"
 
 #include "base/log.h"
-#include "executor/core/job.h"
+#include "executor/core/data_specs.h"
 #include "executor/data/open_data.h"
 #include "executor/data/synthetic.h"
 #include "plan/plan_generated.h"

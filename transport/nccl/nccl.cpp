@@ -156,11 +156,8 @@ public:
   }
   void awaitIdle() override {
     auto isIdle = [](const auto &way) { return way->isIdle(); };
-    while (!std::all_of(outgoing.begin(), outgoing.end(), isIdle) && thread.joinable()) {
-      if (abort.isRaised() && isOver) // Communicators are given up.
-        return;
+    while (!std::all_of(outgoing.begin(), outgoing.end(), isIdle) && thread.joinable() && !isGivenUp)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
   }
   Traffic traffic() const override {
     int64_t since = busySinceNs.load();
@@ -194,7 +191,10 @@ private:
     MAESTRO_ASSIGN(stage, cuda::SharedBlock::create(*context, std::max(parts, longest), "what NCCL puts from"));
     return Status();
   }
+  /// While the fabric's thread has paused.
   void closeWindows() {
+    if (abort.isRaised()) // One may be opening still.
+      giveUp();
     for (NcclWay *way : order)
       if (way->link)
         way->link->closeWindow();
@@ -277,7 +277,6 @@ private:
     }
     if (abort.isRaised())
       giveUp();
-    isOver = true;
   }
   void patrol() {
     for (const NcclWay *way : order)
@@ -292,6 +291,7 @@ private:
     for (auto &way : incoming)
       if (way->link)
         way->link->giveUp();
+    isGivenUp = true;
   }
 
   const NcclOptions options;
@@ -307,8 +307,8 @@ private:
   std::vector<std::unique_ptr<NcclIncoming>> incoming;
   std::vector<NcclWay *> order; ///< All of them, by pairs.
   std::atomic<uint64_t> written{0};
-  std::atomic<int64_t> busyNs{0}, busySinceNs{0};   ///< Up to the last time; 0: not now.
-  std::atomic<bool> stopping{false}, isOver{false}; ///< The thread does nothing any more.
+  std::atomic<int64_t> busyNs{0}, busySinceNs{0};      ///< Up to the last time; 0: not now.
+  std::atomic<bool> stopping{false}, isGivenUp{false}; ///< Of the communicators, when the job has ended.
   std::thread thread;
 };
 
